@@ -15,6 +15,7 @@ from perfmod.cli.apply import apply
 from perfmod.cli.cache import cache
 from perfmod.cli.check import check
 from perfmod.cli.explain import explain
+from perfmod.cli.lsp import lsp
 from perfmod.cli.revert import revert
 from perfmod.cli.rules import rules
 from perfmod.cli.script_arguments import WithScriptArguments, WithScriptArgumentsIfVerified
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments)(verify)
-for command in (check, revert, rules, explain, cache):
+for command in (check, revert, rules, explain, cache, lsp):
     app.command()(command)
 
 

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from perfmod import disk
 from perfmod.config import Settings
-from perfmod.files import SUFFIXES
+from perfmod.files import INSTALLED, SUFFIXES
 from perfmod.ignores import Ignores
 from perfmod.roots import project_root
 
@@ -19,7 +19,6 @@ MOST_ENTRIES = 50_000
 """Files and folders that are looked at; what lies nearest to the given place comes first."""
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What the top folder of a virtual environment holds."""
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def roots(places: Iterable[Path]) -> list[Path]:
@@ -37,7 +36,7 @@ def _root(place: Path) -> Path:
     beyond = {Path.home(), Path(place.anchor)}
     above = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
     for inner, folder in zip((place, *above), above, strict=False):
-        if folder in beyond or folder.name in _INSTALLED:
+        if folder in beyond or folder.name in INSTALLED:
             return inner
     return root
 
