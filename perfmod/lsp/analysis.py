@@ -10,6 +10,7 @@ import tokenize
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from textwrap import shorten
 
 from attrs import evolve, frozen
 
@@ -30,7 +31,10 @@ from perfmod.transforms.rule import Rule
 
 _UNTOLD = (State.LEFT, State.SUPPRESSED)
 """What is no news for somebody who writes code."""
+_LONGEST = 50
+"""Characters of an expression that is asked about."""
 _ASKED = {
+    "has-cpus-of-its-own": "has CPUs of its own",
     "is-scalar": "is a scalar",
     "is-tensor": "is a tensor",
     "same-shape": "have the same shape",
@@ -203,18 +207,15 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
 
 
 def _words(question: QuestionRow) -> str:
-    return f"`{question.expression}` {_ASKED.get(question.predicate, question.predicate.replace('-', ' '))}"
+    expression = shorten(question.expression, _LONGEST, placeholder=" …")
+    return f"`{expression}` {_ASKED.get(question.predicate, question.predicate.replace('-', ' '))}"
 
 
 def _title(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:
-    along = f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
-    if row.state is State.REWRITTEN:
-        condition = ""
-    elif row.state is State.QUESTION and asked:
-        condition = f", if {' and '.join(asked)}"
-    else:
-        condition = f" ({row.state.words})"
-    return f"{rule.fix_title}{condition}{along}"
+    condition = f", if {' and '.join(asked)}" if asked and row.state is State.QUESTION else ""
+    notes = [row.state.words] if row.state is not State.REWRITTEN and not condition else []
+    notes += [f"also changes {' and '.join(row.elsewhere)}"] if row.elsewhere else []
+    return f"{rule.fix_title}{condition}" + (f" ({'; '.join(notes)})" if notes else "")
 
 
 def _explanation(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:

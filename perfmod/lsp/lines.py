@@ -70,13 +70,19 @@ def _differences(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
     starts, new_starts = _offsets(lines), _offsets(new_lines)
     matcher = SequenceMatcher(None, lines, new_lines, autojunk=len(lines) > _SMALL)
     for kind, first, last, new_first, new_last in matcher.get_opcodes():
-        if kind != "equal":
-            start, end, new_start, new_end = starts[first], starts[last], new_starts[new_first], new_starts[new_last]
+        # Lines that are replaced by as many are compared one by one.
+        pieces = last - first if kind == "replace" and last - first == new_last - new_first else 1
+        for number in range(pieces if kind != "equal" else 0):
+            is_last = number == pieces - 1
+            start, new_start = starts[first + number], new_starts[new_first + number]
+            end = starts[last if is_last else first + number + 1]
+            new_end = new_starts[new_last if is_last else new_first + number + 1]
             while start < end and new_start < new_end and old[start] == new[new_start] and not _parts(old, start + 1):
                 start, new_start = start + 1, new_start + 1
             while end > start and new_end > new_start and old[end - 1] == new[new_end - 1] and not _parts(old, end - 1):
                 end, new_end = end - 1, new_end - 1
-            yield start, end, new_start, new_end
+            if start < end or new_start < new_end:
+                yield start, end, new_start, new_end
 
 
 def _parts(text: str, offset: int) -> bool:

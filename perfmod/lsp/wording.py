@@ -98,7 +98,7 @@ class WorkspaceEdits:
             return types.WorkspaceEdit(changes={uri: changes for uri, (_, changes) in edits.items()})
         return types.WorkspaceEdit(
             document_changes=[
-                types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri, version), changes)
+                types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version), changes)
                 for uri, (version, changes) in edits.items()
             ]
         )
