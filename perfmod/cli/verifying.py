@@ -124,9 +124,10 @@ def needs_extra(extra: str = "verify") -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "perfmod":
+        missing = (error.name or "perfmod").partition(".")[0]
+        if missing == "perfmod":
             raise
-        raise UsageMistake(f"{error.name} is missing: pip install 'perfmod[{extra}]'") from error
+        raise UsageMistake(f"{missing} is missing: pip install 'perfmod[{extra}]'") from error
 
 
 def request(
