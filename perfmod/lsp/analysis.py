@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from textwrap import shorten
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
@@ -27,7 +28,9 @@ from perfmod.roots import project_root
 from perfmod.task import Task
 from perfmod.transforms.card import Card
 from perfmod.transforms.decoding import decode
-from perfmod.transforms.rule import Rule
+
+if TYPE_CHECKING:
+    from perfmod.transforms.rule import Rule
 
 _UNTOLD = (State.LEFT, State.SUPPRESSED)
 """What is no news for somebody who writes code."""

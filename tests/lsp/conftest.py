@@ -10,10 +10,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-import pytest_lsp
+import pytest_asyncio
 from editor import Editor
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient
+
+from perfmod.cli.main import run
+from perfmod.errors import ExitCode
 
 SERVER = [sys.executable, "-m", "perfmod", "lsp"]
 CAPABILITIES = types.ClientCapabilities(
@@ -28,12 +31,16 @@ CAPABILITIES = types.ClientCapabilities(
 )
 
 
-@pytest_lsp.fixture(config=ClientServerConfig(SERVER), scope="module")
-async def client(client: LanguageClient) -> AsyncIterator[None]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LanguageClient]:
     """A server for the tests of a module."""
-    await client.initialize_session(types.InitializeParams(CAPABILITIES))
-    yield
-    await client.shutdown_session()
+    environment = {**os.environ, "PERFMOD_CACHE_DIR": str(tmp_path_factory.mktemp("cache"))}
+    started = await ClientServerConfig(SERVER, server_env=environment).start()
+    assert isinstance(started, LanguageClient)
+    await started.initialize_session(types.InitializeParams(CAPABILITIES))
+    yield started
+    await started.shutdown_session()
+    await started.stop()
 
 
 @pytest.fixture
@@ -50,15 +57,18 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def applied(project: Path, tmp_path: Path) -> Callable[..., dict[str, bytes]]:
+def applied(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, bytes]]:
     """What `perfmod apply` makes of a copy of the project, by the names of the files."""
+    monkeypatch.setenv("PERFMOD_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("PERFMOD_CACHE_DIR", str(tmp_path / "cache"))
 
     def apply(*arguments: str) -> dict[str, bytes]:
-        copy = tmp_path / "copy"
-        shutil.copytree(project, copy, dirs_exist_ok=True)
-        environment = {**os.environ, "PERFMOD_STATE_DIR": str(tmp_path / "state")}
-        command = [sys.executable, "-m", "perfmod", "apply", *arguments]
-        subprocess.run(command, check=True, cwd=copy, env=environment, capture_output=True)
+        copy = shutil.copytree(project, tmp_path / "copy")
+        monkeypatch.chdir(copy)
+        monkeypatch.setattr(sys, "argv", ["perfmod", "apply", *arguments])
+        with pytest.raises(SystemExit) as end:
+            run()
+        assert end.value.code == ExitCode.OK
         return {path.name: path.read_bytes() for path in copy.glob("*.py")}
 
     return apply
