@@ -13,6 +13,7 @@ import psutil
 import pytest
 from editor import Editor, read
 from lsprotocol import types
+from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -127,6 +128,17 @@ async def test_ignore(editor: Editor, project: Path) -> None:
     await editor.choose(ignore)
     assert editor.texts[train].splitlines()[FIRST].endswith("collate_fn=Batch):  # perfmod: ignore[PM201]")
     assert codes(await editor.published(train)) == [("PM201", SECOND)]
+
+
+async def test_an_action_for_an_older_text(editor: Editor, project: Path) -> None:
+    train = project / "train.py"
+    train.write_text(TRAIN)
+    await editor.open(train)
+    (chosen, _, _) = await editor.actions(train, FIRST)
+    editor.change(train, "# A line more.\n" + TRAIN)
+    with pytest.raises(JsonRpcException, match="the file has changed meanwhile; ask again") as refused:
+        await editor.client.code_action_resolve_async(chosen)
+    assert refused.value.code == types.LSPErrorCodes.ContentModified
 
 
 async def test_over_two_files(editor: Editor, project: Path, applied: Applied) -> None:
