@@ -29,6 +29,8 @@ LARGEST_FILE = 5_000_000
 """Bytes; a larger file is generated, and would take minutes."""
 LARGEST_NOTEBOOK = 100_000_000
 """Bytes, most of which are pictures that nobody parses."""
+INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders of code that is not the user's own."""
 
 
 @frozen
@@ -70,7 +72,7 @@ def read(file: FoundFile) -> bytes:
         if state.st_size > largest:
             size = f"{state.st_size / 1e6:.1f} MB, and perfmod reads up to {largest / 1e6:.0f} MB"
             raise Unreadable(f"is too large: {size}", failed=file.named)
-        return file.real.read_bytes()
+        return disk.read(file.real)
     except FileNotFoundError as error:
         raise Unreadable("was removed while perfmod ran", failed=file.named) from error
     except OSError as error:
@@ -118,6 +120,20 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
             found.setdefault(file.real, file)
     files = sorted(found.values(), key=lambda file: file.real.parts)
     return Discovery(tuple(files), tuple(sorted(unlisted.items())), configurations)
+
+
+def is_left_out(path: Path, settings: Settings, root: Path) -> bool:
+    """Whether a walk through the project at `root` (a real path) would leave out a file in it."""
+    if not INSTALLED.isdisjoint(path.parts):
+        return True
+    ignores = Ignores.above(root, settings.exclude, settings.root)
+    place = root
+    for name in path.relative_to(root).parts:
+        ignores = ignores.inside(place)
+        place = place / name
+        if ignores.match(place, is_folder=place != path):
+            return True
+    return False
 
 
 def resolve(path: Path, target: str) -> Path:

@@ -52,7 +52,7 @@ def run(items: Iterable[Results | Task], jobs: int) -> Generator[Results, None, 
 
 
 def _spread(items: Iterable[Results | Task], jobs: int) -> Generator[Results, None, None]:
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_follow_the_parent)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=follow_the_parent)
     ahead: deque[Results | Future[Results]] = deque()
     try:
         for item in items:
@@ -80,7 +80,7 @@ def _settled(item: Results | Future[Results]) -> Results:
     return item.result() if isinstance(item, Future) else item
 
 
-def _follow_the_parent() -> None:
+def follow_the_parent() -> None:
     """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it was killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()

@@ -16,6 +16,7 @@ from perfmod.cli.cache import cache
 from perfmod.cli.check import check
 from perfmod.cli.config import config
 from perfmod.cli.explain import explain
+from perfmod.cli.lsp import lsp
 from perfmod.cli.revert import revert
 from perfmod.cli.review import review
 from perfmod.cli.rules import rules
@@ -33,7 +34,7 @@ app = typer.Typer(
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments)(verify)
-for command in (check, review, revert, rules, explain, config, cache):
+for command in (check, review, revert, rules, explain, config, cache, lsp):
     app.command()(command)
 
 

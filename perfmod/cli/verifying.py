@@ -117,16 +117,17 @@ Budget = Annotated[
 
 
 @contextlib.contextmanager
-def needs_extra() -> Iterator[None]:
-    """Around imports that need what only the extra `verify` installs. Raises `UsageMistake` where it is missing."""
+def needs_extra(extra: str = "verify") -> Iterator[None]:
+    """Around imports that need what only an extra installs. Raises `UsageMistake` where it is missing."""
     from perfmod.errors import UsageMistake
 
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "perfmod":
+        missing = (error.name or "perfmod").partition(".")[0]
+        if missing == "perfmod":
             raise
-        raise UsageMistake(f"{error.name} is missing: pip install 'perfmod[verify]'") from error
+        raise UsageMistake(f"{missing} is missing: pip install 'perfmod[{extra}]'") from error
 
 
 def request(

@@ -14,7 +14,7 @@ from perfmod import disk
 from perfmod.config import Configurations
 from perfmod.config_files import NAMES
 from perfmod.errors import UsageMistake
-from perfmod.files import SUFFIXES
+from perfmod.files import INSTALLED, SUFFIXES
 from perfmod.ignores import Ignores
 from perfmod.roots import project_root
 
@@ -22,7 +22,6 @@ MOST_ENTRIES = 50_000
 """Files and folders that are looked at; what lies nearest to the given place comes first."""
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What the top folder of a virtual environment holds."""
-_INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def roots(places: Iterable[Path]) -> list[Path]:
@@ -40,7 +39,7 @@ def _root(place: Path) -> Path:
     beyond = {Path.home(), Path(place.anchor)}
     above = [folder for folder in (place, *place.parents) if folder.is_relative_to(root)]
     for inner, folder in zip((place, *above), above, strict=False):
-        if folder in beyond or folder.name in _INSTALLED:
+        if folder in beyond or folder.name in INSTALLED:
             return inner
     return root
 

@@ -1,0 +1,114 @@
+"""What was found, as the protocol says it: diagnostics, the actions that they offer, and edits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from attrs import asdict, frozen
+from lsprotocol import types
+
+from perfmod.lsp.analysis import Replaced, Told
+from perfmod.lsp.documents import Document
+from perfmod.lsp.lines import Lines
+from perfmod.lsp.silencing import ignore_comment
+from perfmod.report.rows import State
+
+FIX_ALL = "source.fixAll.perfmod"
+
+
+def diagnostic(place: types.Range, told: Told, lines_of: Callable[[Path], Lines | None]) -> types.Diagnostic:
+    """A finding; `lines_of` gives the text of a file that it speaks of."""
+    row = told.row
+    is_rewritten = row.state is State.REWRITTEN
+    return types.Diagnostic(
+        place,
+        row.message if is_rewritten else f"{row.message}\n{row.state.words}: {row.reason}",
+        severity=types.DiagnosticSeverity.Warning if is_rewritten else types.DiagnosticSeverity.Hint,
+        code=row.code,
+        source="perfmod",
+        related_information=_related(told, lines_of) or None,
+        data={"fingerprint": row.fingerprint},
+    )
+
+
+@frozen
+class Asked:
+    """What an action is for, which the editor sends back when it is chosen.
+
+    Attributes:
+        code, start: the rule and the character of the finding that is rewritten; without, all safe ones are.
+        elsewhere: the other files that it changes.
+    """
+
+    uri: str
+    version: int
+    code: str = ""
+    start: int = 0
+    elsewhere: tuple[str, ...] = ()
+
+
+def quick_fixes(document: Document, told: Told, lines: Lines, edits: WorkspaceEdits) -> Iterator[types.CodeAction]:
+    """Offers the rewrite of a finding, whose edit is asked for when it is chosen, and a comment that silences it."""
+    row = told.row
+    if told.title:
+        start = lines.offset(row.line, row.column)
+        yield types.CodeAction(
+            f"perfmod: {told.title}",
+            types.CodeActionKind.QuickFix,
+            is_preferred=row.state is State.REWRITTEN,
+            data=asdict(Asked(document.uri, document.version, row.code, start, row.elsewhere)),
+        )
+    if (found := ignore_comment(lines.text, row.line, row.code)) is not None:
+        offset, comment = found
+        insertion = types.TextEdit(lines.range(offset, offset), comment)
+        yield types.CodeAction(
+            f"perfmod: ignore {row.code} here",
+            types.CodeActionKind.QuickFix,
+            edit=edits.of({document.uri: (document.version, [insertion])}),
+        )
+
+
+def rewrite_all(document: Document) -> types.CodeAction:
+    """Offers everything that `apply` would write because of one file."""
+    asked = Asked(document.uri, document.version)
+    return types.CodeAction("perfmod: fix all safe findings in this file", FIX_ALL, data=asdict(asked))
+
+
+class WorkspaceEdits:
+    """Edits in the form that the editor takes."""
+
+    def __init__(self, encoding: str, *, takes_versions: bool) -> None:
+        self._encoding = encoding
+        self._takes_versions = takes_versions
+
+    def replacing(self, replaced: Iterable[Replaced], documents: Mapping[Path, Document]) -> types.WorkspaceEdit:
+        """Makes new texts of files, of which some are open."""
+        edits: dict[str, tuple[int | None, Sequence[types.TextEdit]]] = {}
+        for each in replaced:
+            document = documents.get(each.path)
+            uri = each.path.as_uri() if document is None else document.uri
+            version = None if document is None else document.version
+            edits[uri] = version, Lines(each.before, self._encoding).edits_to(each.after)
+        return self.of(edits)
+
+    def of(self, edits: Mapping[str, tuple[int | None, Sequence[types.TextEdit]]]) -> types.WorkspaceEdit:
+        """Edits by address, each with the version of the file that they are for, where it is open."""
+        if not self._takes_versions:
+            return types.WorkspaceEdit(changes={uri: changes for uri, (_, changes) in edits.items()})
+        return types.WorkspaceEdit(
+            document_changes=[
+                types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version), changes)
+                for uri, (version, changes) in edits.items()
+            ]
+        )
+
+
+def _related(told: Told, lines_of: Callable[[Path], Lines | None]) -> list[types.DiagnosticRelatedInformation]:
+    found = []
+    for each in told.related:
+        lines = lines_of(each.path)
+        if lines is not None:
+            place = lines.range(lines.offset(each.line, each.column), lines.offset(each.end_line, each.end_column))
+            found.append(types.DiagnosticRelatedInformation(types.Location(each.path.as_uri(), place), each.words))
+    return found
