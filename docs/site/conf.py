@@ -50,13 +50,13 @@ pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "a11y-high-contrast-dark"
 
 
-def _add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
+def _add_navigation(_: Sphinx, docname: str, source: list[str]) -> None:
     """Put the navigation into the home page, where a reader of the file does not see it."""
     if docname == root_doc:
         source[0] += toctrees(ROOT, SECTIONS)
 
 
-def _forget_patterns(app: Sphinx, env: BuildEnvironment) -> None:
+def _forget_patterns(app: Sphinx, _: BuildEnvironment) -> None:
     """Let every page that was found be found.
 
     Sphinx compiles the patterns again for each part of the navigation on each page; of the hundreds that there are
