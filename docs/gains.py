@@ -124,7 +124,8 @@ def render_rule_gains(code: str, measured: Sequence[Gain]) -> str:
         )
     setting = (
         "Time of a step as written over that of a rewritten one, with its 95 % interval. A figure *with* other rules "
-        "is that of all of them together, one *on top of* others is its own. 1.00x is no gain: what a pattern costs depends on the script."
+        "is that of all of them together, one *on top of* others is its own. 1.00x is no gain: "
+        "what a pattern costs depends on the script."
     )
     lines = [table_row("script", "rule", "step", "waits removed", "on"), table_row("---", "---", "--:", "--:", "---")]
     lines += [table_row(gain.script, gain.rules, gain.step, gain.waits, gain.machine) for gain in measured]
