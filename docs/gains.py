@@ -138,7 +138,7 @@ def render_rule_gains(code: str, measured: Sequence[Gain]) -> str:
     if code == "PM202":
         parts.append(_pinning())
     origins = dict.fromkeys(gain.source.origin for gain in measured)
-    parts.append(f"Measured by {', '.join(origins)}. [How](../evidence.md)")
+    parts.append(f"Measured by {', '.join(origins)}. [How it was measured](../evidence.md).")
     return "\n\n".join(parts)
 
 

@@ -45,5 +45,5 @@ def toctrees(root: Path, sections: Mapping[str, Sequence[str]]) -> str:
     for caption, under in placed(root, sections).items():
         if caption:
             entries = "\n".join(f"/{page.removesuffix('.md')}" for page in under)
-            trees.append(f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{entries}\n```\n")
+            trees.append(f"\n```{{toctree}}\n:hidden:\n:titlesonly:\n:caption: {caption}\n\n{entries}\n```\n")
     return "".join(trees)
