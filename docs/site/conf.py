@@ -13,6 +13,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -44,6 +45,8 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_favicon = "static/icon.svg"
 html_copy_source = False
 html_show_copyright = False
 pygments_style = "a11y-high-contrast-light"
@@ -65,6 +68,20 @@ def _forget_patterns(app: Sphinx, _: BuildEnvironment) -> None:
     app.config.include_patterns = ["**"]
 
 
+def _make_accessible(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Let the keyboard reach what scrolls; name no column by nothing; give headings of the navigation their level."""
+    if "body" in context:
+        context["body"] = (
+            context["body"]
+            .replace("<pre>", '<pre tabindex="0">')
+            .replace('<th class="head"><p></p></th>', "<td></td>")
+            .replace('<div class="table-wrapper', '<div tabindex="0" class="table-wrapper')
+        )
+    if "furo_navigation_tree" in context:
+        headings = context["furo_navigation_tree"]
+        context["furo_navigation_tree"] = headings.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def _copy_home(app: Sphinx, failure: Exception | None) -> None:
     """Make the home page what a server shows for the folder."""
     if failure is None:
@@ -76,4 +93,5 @@ def setup(app: Sphinx) -> None:
     app.add_source_parser(Listing)
     app.connect("source-read", _add_navigation)
     app.connect("env-check-consistency", _forget_patterns)
+    app.connect("html-page-context", _make_accessible, priority=900)  # after furo has made the navigation
     app.connect("build-finished", _copy_home)
