@@ -3,141 +3,59 @@ schemas of the findings and of the verifier's record, the tables and the schema 
 
     python docs/generate.py [--check]
 
-A page is rendered from its rule (metadata and the module's docstring) and from its goldens: the shortest one
-that changes is the example, and why the others stay is listed. `--check` writes nothing, prints what would
-change, and exits with 1 if anything would.
+`--check` writes nothing, prints what would change, and exits with 1 if anything would.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import inspect
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from costs import render_cost, render_steadiness
+from gains import gains, render_gains
 from keys import render_keys, render_questions
-from markdown import bullets, table_row
+from measured import (
+    FALSE_ALARMS,
+    GRADES,
+    PINNING,
+    RESULTS,
+    VERIFIED_PUBLIC,
+    VERIFIED_REFERENCE,
+    render_grades,
+    render_pinning,
+    render_quick,
+    render_results,
+    render_verified,
+)
+from rule_pages import ROOT, goldens_by_rule, page_path, render_page, render_rule_table
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.config_schema import json_schema as config_schema
 from perfmod.report import json as findings_json
-from perfmod.transforms.rule import Rule
 from perfmod.verify.report.schema import json_schema
-
-ROOT = Path(__file__).resolve().parents[1]
-RULE_PAGES = ROOT / "docs" / "rules"
-EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
-CONFIGURATION = ROOT / "docs" / "configuration.md"
-CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
-FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
-README = ROOT / "README.md"
-RULES = ROOT / "docs" / "rules.md"
-EVIDENCE = ROOT / "docs" / "evidence.md"
-EXAMPLE = ROOT / "examples" / "digits" / "train.py"
-RESULTS = ROOT / "benchmarks" / "results" / "reference_scripts_h200.json"
-VERIFIED_REFERENCE = RESULTS.with_name("verify_reference_h200.json")
-FALSE_ALARMS = RESULTS.with_name("false_alarms_h200.json")
-VERIFIED_PUBLIC = RESULTS.with_name("verify_public_h200.json")
-THROUGHPUT = RESULTS.with_name("throughput.json")
-STEADINESS = RESULTS.with_name("steadiness.json")
-GRADES = RESULTS.with_name("mergeable.toml")
-PINNING = RESULTS.with_name("pinning_h200.json")
-PUBLIC_SCRIPTS = ROOT / "benchmarks" / "public_scripts.toml"
-
-sys.path.insert(0, str(ROOT / "tests" / "support"))
-
-from golden_harness.golden import Golden, goldens  # noqa: E402
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-NUMERICS = {
-    "bitwise": "the same bits",
-    "rounding": "the same mathematics in another order of operations",
-    "sampling": "the same distribution, other random draws",
-    "precision": "other number formats or kernels",
-    "behavioural": "another training",
-}
-SAFETY = {
-    "safe": "applied by default",
-    "unsafe": "an open question, applied with `--unsafe`",
-    "opt-in": "on request, applied with `--extend-select`",
-    "advice": "reported, never rewritten",
-}
-
-
-def page_path(rule: Rule) -> Path:
-    """Where a rule's page stands."""
-    return ROOT / rule.card.page
-
-
-def render_page(rule: Rule, cases: Sequence[Golden]) -> str:
-    """A rule's page as Markdown."""
-    numerics, safety = rule.numerics.value, rule.safety.value
-    facts = [
-        table_row("", ""),
-        table_row("---", "---"),
-        table_row("family", rule.family.value),
-        table_row("rewrite", rule.fix_title),
-        table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
-        table_row("outcome at best", SAFETY[safety]),
-        table_row("needs", f"torch {rule.min_torch} or later"),
-        table_row("status", rule.status.value),
-    ]
-    story = inspect.getdoc(sys.modules[type(rule).__module__]) or ""
-    parts = [f"# {rule.code} {rule.name}", rule.summary, "\n".join(facts), story]
-    example = min((case for case in cases if case.head.change), key=_simplicity, default=None)
-    if example is not None:
-        source = example.path.relative_to(ROOT).as_posix()
-        parts += ["## Example", f"```diff\n{_diff(example)}```", f"From [`{source}`](../../{source})."]
-    general = "What all rules take for granted: [policy](../policy.md)."
-    parts += ["## When this changes results", rule.changes_results, general]
-    if refusals := list(_refusals(rule, cases)):
-        intro = "`perfmod check --explain-all` lists it with the reason. Reasons shown by the goldens:"
-        parts += ["## What stays as it is", intro, bullets(refusals)]
-    if rule.references:
-        parts += ["## References", bullets(rule.references)]
-    comment = f"# perfmod: ignore[{rule.code}]"
-    parts += ["## Turning it off", f"On a line: `{comment}`. For a run: `--ignore {rule.code}`."]
-    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
-
-
-def _simplicity(case: Golden) -> tuple[bool, bool, int, str]:
-    return case.head.unsafe, case.head.opt_in, len(case.before), case.name
-
-
-def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:
-    """The reasons that `rule` gives in the goldens, as they are printed, each with a link to its file."""
-    for case in cases:
-        if case.head.refused is not None or case.head.advised is not None:
-            name = case.path.relative_to(ROOT).as_posix()
-            reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
-            yield from (f"{reason} ([{case.path.name}](../../{name}))" for reason in sorted(reasons))
-
-
-def _diff(case: Golden) -> str:
-    """What the rewrite changes, without the golden's first line and the positions, which tell nothing."""
-    before, after = (text.decode().splitlines()[1:] for text in (case.before, case.after))
-    lines = list(difflib.unified_diff(before, after, n=6, lineterm=""))[2:]
-    return "".join(f"{line}\n" for line in lines if not line.startswith("@@"))
-
-
-def render_rule_table(rules: Iterable[Rule]) -> str:
-    """The table of rules."""
-    lines = [table_row("rule", "what it finds", "what it writes", "numerics"), table_row(*["---"] * 4)]
-    for rule in rules:
-        link = f"[{rule.code} {rule.name}](rules/{page_path(rule).name})"
-        lines.append(table_row(link, rule.summary, rule.fix_title, rule.numerics.value))
-    return "\n".join(lines)
+RULE_PAGES = ROOT / "docs" / "rules"
+EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
+FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
+CONFIGURATION = ROOT / "docs" / "configuration.md"
+CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
+README = ROOT / "README.md"
+RULES = ROOT / "docs" / "rules.md"
+EVIDENCE = ROOT / "docs" / "evidence.md"
+EXAMPLE = ROOT / "examples" / "digits" / "train.py"
+THROUGHPUT = RESULTS.with_name("throughput.json")
+STEADINESS = RESULTS.with_name("steadiness.json")
 
 
 def render_example() -> str:
@@ -147,177 +65,6 @@ def render_example() -> str:
     old, new = (text.decode().splitlines() for text in (before, after))
     lines = list(difflib.unified_diff(old, new, n=1, lineterm=""))[2:]
     return "\n".join(["```diff", *(line for line in lines if not line.startswith("@@")), "```"])
-
-
-def render_gains(reference: Mapping[str, Any] | None) -> str:
-    """The README's table of what the rules gained, on each script; nothing where nothing was verified."""
-    if reference is None:
-        return ""
-    runs = [row for row in reference["verifications"] if not (row["options"] and row["longest"] is not None)]
-    environment = next(row["environment"] for row in runs if row["environment"].get("torch"))
-    setting = (
-        f"Time of a step as written over that of a rewritten one, with its 95 % interval, on one {environment['gpu']} "
-        f"(torch {environment['torch']}); each rule on top of those above it. 1.00x is no gain: what a pattern costs "
-        "depends on the script, and `apply --verify` keeps only what is faster on yours."
-    )
-    lines = [table_row("script", "rule", "training", "step"), table_row("---", "---", "---", "--:")]
-    for row in runs:
-        if row.get("speed"):
-            lines.append(
-                table_row(f"**{_origin(row['script'])}**", "all", row["equality"]["verdict"], _ratio(row["speed"]))
-            )
-        lines += [
-            table_row(
-                "",
-                f"[{rule['code']} {rule['name']}](docs/rules/{rule['code']}-{rule['name']}.md)",
-                rule["equality"],
-                _ratio(rule),
-            )
-            for rule in row["rules"]
-            if rule["ratio"] is not None
-        ]
-    source = VERIFIED_REFERENCE.relative_to(ROOT).as_posix()
-    return "\n\n".join(
-        [setting, "\n".join(lines), f"Measured by `python benchmarks/verify_reference.py` ([`{source}`]({source}))."]
-    )
-
-
-def _origin(script: str) -> str:
-    """A script with a link to where it is kept."""
-    example, reference = f"examples/{script}/train.py", f"benchmarks/reference/{script}/original.py"
-    return f"[{script}]({example if (ROOT / example).exists() else reference})"
-
-
-def render_results(results: Mapping[str, Any] | None) -> str:
-    """The reference scripts next to an expert's version; nothing where nothing was measured."""
-    if results is None:
-        return ""
-    machine = results["machine"]
-    headings = (
-        "script",
-        "batch",
-        "as written",
-        "after perfmod",
-        "by an expert",
-        "speed-up",
-        "perfmod / expert",
-    )
-    speed = [table_row(*headings), table_row("---", *["--:"] * 6)]
-    for row in results["timings"]:
-        digits = 0 if row["unit"] == "samples/s" else 2
-        figures = (f"{variant['median']:,.{digits}f} {row['unit']}" for variant in row["variants"].values())
-        speedup, ratio = f"{row['speedup']:.2f}x", f"{row['rewritten_over_expert']:.3f}"
-        speed.append(table_row(row["script"], row["batch_size"], *figures, speedup, ratio))
-    training = [
-        table_row("script", "steps compared", "loss", "gradient", "syncs per step before", "after"),
-        table_row("---", *["--:"] * 5),
-    ]
-    for comparison in results["comparisons"]:
-        moved = comparison["differences"]["rewritten"]
-        syncs = (comparison["syncs"][variant] for variant in ("original", "rewritten"))
-        counts = (len(sync["places"]) + sync["native"] for sync in syncs)
-        differences = (f"{moved[what]:.1e}" for what in ("loss", "gradient"))
-        training.append(table_row(comparison["script"], comparison["steps"], *differences, *counts))
-    source = RESULTS.relative_to(ROOT).as_posix()
-    setting = (
-        f"Two published scripts on one {machine['gpu']} with {machine['cores']} CPU cores and torch "
-        f"{machine['torch']}; medians over fresh, interleaved processes. The expert's version is the same "
-        "script improved by hand."
-    )
-    same = (
-        "The training stays the same: largest relative difference to the script as written, and implicit "
-        "synchronisations as PyTorch counts them."
-    )
-    origin = f"Measured by `python benchmarks/reference_scripts.py` ([`{source}`](../{source}))."
-    parts = ["## Next to an expert", setting, "\n".join(speed), same, "\n".join(training), origin]
-    return "\n\n".join(parts)
-
-
-def render_verified(
-    reference: Mapping[str, Any] | None, public: Mapping[str, Any] | None, themselves: Mapping[str, Any] | None
-) -> str:
-    """The figures of `perfmod verify`; nothing where nothing was verified."""
-    if reference is None or public is None:
-        return ""
-    own, others = reference["verifications"], public["scripts"]
-    environment = next(row["environment"] for row in own if row["environment"].get("torch"))
-    machine = f"one {environment['gpu']} (driver {environment['driver']}), torch {environment['torch']}"
-    setting = (
-        f"The reference scripts on {machine}, {environment['cpu']}. The ratio is the time of a step as written over "
-        "that of a rewritten one, with its 95 % interval; noise is how much the original differs from itself."
-    )
-    headings = ("verdict", "ratio", "noise", "syncs per step", "ms per step")
-    scripts = [table_row("script", *headings, "verifying took"), table_row("---", "---", *["--:"] * 5)]
-    for row in own:
-        name = " ".join((row["script"], *(f"`{option}`" for option in row["options"])))
-        scripts.append(table_row(name, *_verified(row), f"{row['seconds']:.0f} s"))
-    late = [
-        f"{' '.join((row['script'], *row['options']))} took {row['seconds']:.0f} s, more than the "
-        f"{row['longest']:.0f} s that the benchmark allows."
-        for row in own
-        if row["longest"] is not None and row["seconds"] > row["longest"]
-    ]
-    rules = [table_row("script", "rule", "training", "ratio to the rules above it"), table_row(*["---"] * 3, "--:")]
-    for row in own:
-        timed = [rule for rule in row["rules"] if rule["ratio"] is not None]
-        rules += [
-            table_row(row["script"], f"{rule['code']} {rule['name']}", rule["equality"], _ratio(rule)) for rule in timed
-        ]
-    faster = sum(row["verdict"] == "proven" for row in others)
-    listed = [script["name"] for script in tomllib.loads(PUBLIC_SCRIPTS.read_text("utf-8"))["script"]]
-    missing = [name for name in listed if name not in {row["name"] for row in others}]
-    touched = sum(bool(row["rules"]) for row in others)
-    gpu = next(row["environment"] for row in others if row["environment"].get("torch"))
-    honest = (
-        f"Public training scripts, unmodified, on generated data: rules rewrite {touched} of {len(others)}, and "
-        f"{faster} are proven faster. Measured with `--quick` (10 steps, few processes), each on one {gpu['gpu']}, all "
-        f"but unet's of a busy eight-GPU host, torch {gpu['torch']}. Noise was large there and intervals are "
-        "wide, so that a smaller gain shows as no measurable change; what has none is what `apply --verify` withdraws."
-    )
-    if missing:
-        honest += f" Listed but not reached in the time: {', '.join(missing)}."
-    table = [table_row("script", *headings, "rules"), table_row("---", "---", *["--:"] * 4, "---")]
-    for row in others:
-        codes = ", ".join(rule["code"] for rule in row["rules"]) or row["reason"].partition(": ")[2]
-        options = "".join(f" `{option}`" for option in row["options"])
-        name = f"[{row['name']}]({row['repository']}/blob/{row['commit']}/{row['script']}){options}"
-        table.append(table_row(name, *_verified(row), codes))
-    links = [path.relative_to(ROOT).as_posix() for path in (VERIFIED_REFERENCE, VERIFIED_PUBLIC)]
-    origin = (
-        f"Measured by `python benchmarks/verify_reference.py` ([`{links[0]}`](../{links[0]})) and "
-        f"`python benchmarks/verify_public.py` ([`{links[1]}`](../{links[1]}))."
-    )
-    tables = ["\n".join(lines) for lines in (scripts, rules, table)]
-    alarms = [] if themselves is None else [_alarms(themselves["runs"])]
-    return "\n\n".join([setting, tables[0], *late, tables[1], honest, tables[2], *alarms, origin])
-
-
-def _alarms(runs: Sequence[Mapping[str, Any]]) -> str:
-    """How often a script was not found equal to itself, or not as fast."""
-    scripts = len({run["name"] for run in runs})
-    wrong = [run for run in runs if run["verdict"] != "no measurable change"]
-    named = "; ".join(f"{run['name']}: {run['verdict']}, {run['reason']}" for run in wrong)
-    source = FALSE_ALARMS.relative_to(ROOT).as_posix()
-    return (
-        f"False alarms: {scripts} scripts were compared with themselves, {len(runs)} times in all, with `--quick`; "
-        f"wrong verdicts: {len(wrong)}{f' ({named})' if named else ''} ([`{source}`](../{source}))."
-    )
-
-
-def _verified(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    """Verdict, ratio, noise, synchronisations and times of one verification."""
-    if not row["speed"]:
-        return row["verdict"] if row["rules"] else "nothing to rewrite", "", "", "", ""
-    speed, profile = row["speed"], row["profile"]
-    syncs = [profile[side]["syncs"] if profile.get(side) else None for side in ("before", "after")]
-    counts = "" if None in syncs else " -> ".join(f"{count:g}" for count in syncs)
-    times = f"{speed['original_ms']:.2f} -> {speed['rewritten_ms']:.2f}"
-    horizon = " (short horizon)" if row["equality"]["short_horizon"] else ""
-    return row["verdict"] + horizon, _ratio(speed), f"{speed['spread']:.1%}", counts, times
-
-
-def _ratio(figures: Mapping[str, Any]) -> str:
-    return f"{figures['ratio']:.2f}x ({figures['low']:.2f} to {figures['high']:.2f})"
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -330,103 +77,6 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 def _read_toml(path: Path) -> dict[str, Any] | None:
     return tomllib.loads(path.read_text("utf-8")) if path.exists() else None
-
-
-def render_grades(table: Mapping[str, Any] | None) -> str:
-    """What reviewers said of drawn diffs; nothing where nobody was asked."""
-    if table is None:
-        return ""
-    rows = table["hunk"]
-    grades = ("merge", "nit", "differently", "reject")
-    lines = [table_row("rule", *grades, "wrong"), table_row("---", *["--:"] * 5)]
-    for code in [*sorted({row["rule"] for row in rows}), "all"]:
-        own = [row for row in rows if code in ("all", row["rule"])]
-        counts = [sum(row["grade"] == grade for row in own) for grade in grades]
-        lines.append(table_row(code, *counts, sum(row["wrong"] for row in own)))
-    repositories = len({row["repository"] for row in rows})
-    source = GRADES.relative_to(ROOT).as_posix()
-    setting = (
-        f"{len(rows)} rewrites, drawn from what perfmod does by default in {repositories} repositories that are in no "
-        "corpus and that nobody had looked at, read by people who had not written the rules, as the maintainer of that "
-        'code would: merged as it is, after a nit, "write it differently", rejected.'
-    )
-    return "\n\n".join(
-        [
-            setting,
-            "\n".join(lines),
-            f"Drawn and checked by `python benchmarks/mergeable.py` ([`{source}`](../{source})).",
-        ]
-    )
-
-
-def render_pinning(measured: Mapping[str, Any] | None) -> str:
-    """What pinned batches gain with workers and without; nothing where that was not measured."""
-    if measured is None:
-        return ""
-    workers = sorted({row["workers"] for row in measured["rows"]})
-    lines = [
-        table_row("batch", "samples", "step", *(f"{n} workers" if n else "no workers" for n in workers)),
-        table_row("---", "---", "---", *["--:"] * len(workers)),
-    ]
-    cases = dict.fromkeys((row["batch"], row["samples"], row["step"]) for row in measured["rows"])
-    for case in cases:
-        own = [row for row in measured["rows"] if (row["batch"], row["samples"], row["step"]) == case]
-        ratios = {row["workers"]: f"{row['ratio']:.2f}x" for row in own}
-        lines.append(table_row(*case, *(ratios[n] for n in workers)))
-    source = PINNING.relative_to(ROOT).as_posix()
-    setting = (
-        "Time of a step from pageable batches over that from pinned ones (`pin_memory=True` and `non_blocking=True`), "
-        f"one {measured['gpu']}, torch {measured['torch']}."
-    )
-    return "\n\n".join(
-        [
-            setting,
-            "\n".join(lines),
-            f"Measured by `python benchmarks/pinning.py` ([`{source}`](../{source})).",
-        ]
-    )
-
-
-def render_quick(paths: Iterable[Path]) -> str:
-    """How long `verify --quick` takes, and what noise it finds, on each GPU; nothing where that was not measured."""
-    parts = []
-    for path in sorted(paths):
-        measured = json.loads(path.read_text("utf-8"))
-        rows = measured["rows"]
-        columns = list(dict.fromkeys(row["perfmod"] for row in rows))
-        headings = (f"{what}, {when}" for what in ("seconds", "runs", "noise") for when in columns)
-        lines = [
-            table_row("script", "ms per step", *headings, "ratio", "verdict"),
-            table_row("---", *["--:"] * (2 + 3 * len(columns)), "---"),
-        ]
-        for script in dict.fromkeys(row["script"] for row in rows):
-            own = {when: [row for row in rows if (row["script"], row["perfmod"]) == (script, when)] for when in columns}
-            speeds = {when: [row["speed"] for row in own[when] if row.get("speed")] for when in columns}
-            last = own[columns[-1]][-1]
-            speed = last.get("speed")
-            cells = [[f"{row['seconds']:.0f}" for row in own[when]] for when in columns]
-            cells += [[str(sum(row.get("runs", {}).values())) for row in own[when]] for when in columns]
-            cells += [[f"{each['spread']:.1%}" for each in speeds[when]] for when in columns]
-            lines.append(
-                table_row(
-                    script,
-                    f"{speed['original_ms']:.2f} -> {speed['rewritten_ms']:.2f}" if speed else "",
-                    *map(", ".join, cells),
-                    _ratio(speed) if speed else "",
-                    last["verdict"],
-                )
-            )
-        environment = next(row["environment"] for row in rows if "environment" in row)
-        older = f"; before is {measured['before'][:9]}" if measured["before"] else ""
-        setting = (
-            f"`verify --quick` where steps take less than 20 ms, on one {environment['gpu']} (torch "
-            f"{environment['torch']}, {environment['cpu']}): seconds of the whole, by turns; runs are those of the "
-            f"script, noise is how much the original differs from itself{older}."
-        )
-        source = path.relative_to(ROOT).as_posix()
-        origin = f"Measured by `python benchmarks/verify_quick.py` ([`{source}`](../{source}))."
-        parts += [setting, "\n".join(lines), origin]
-    return "\n\n".join(parts)
 
 
 def fill(text: str, section: str, content: str) -> str:
@@ -446,17 +96,17 @@ def fill(text: str, section: str, content: str) -> str:
 def generated() -> dict[Path, str]:
     """Every generated file with the text that it should have."""
     rules = sorted(catalog.rules(), key=lambda rule: rule.code)
-    cases: dict[str, list[Golden]] = {}
-    for golden in goldens():
-        cases.setdefault(golden.rule, []).append(golden)
-    files = {page_path(rule): render_page(rule, cases.get(rule.name, ())) for rule in rules}
+    cases, measured = goldens_by_rule(), gains()
+    files = {
+        page_path(rule): render_page(rule, cases.get(rule.name, ()), measured.get(rule.code, ())) for rule in rules
+    }
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
     files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
     files[FINDINGS_SCHEMA] = json.dumps(findings_json.schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)
     sections = {
         (README, "example"): render_example(),
-        (README, "gains"): render_gains(reference),
+        (README, "gains"): render_gains(),
         (RULES, "rules"): render_rule_table(rules),
         (CONFIGURATION, "keys"): render_keys(),
         (CONFIGURATION, "questions"): render_questions(),

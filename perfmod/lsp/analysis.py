@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from attrs import evolve, frozen
 
 from perfmod import disk
-from perfmod.codemods.results import FileResult, Outcome, Place, Withheld
+from perfmod.codemods.results import FileResult, Outcome, Withheld
 from perfmod.config import Options, settings_for
 from perfmod.errors import Failure
 from perfmod.examine import examine
@@ -28,6 +28,7 @@ from perfmod.roots import project_root
 from perfmod.task import Task
 from perfmod.transforms.card import Card
 from perfmod.transforms.decoding import decode
+from perfmod.transforms.finding import Place
 
 if TYPE_CHECKING:
     from perfmod.transforms.rule import Rule

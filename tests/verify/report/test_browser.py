@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import verify_evidence
-from playwright.sync_api import Browser, Page, sync_playwright
+from chromium import CHROMIUM, launched
+from playwright.sync_api import Browser, Page
 
 from perfmod.verify.report import page as html
 
-CHROMIUM = shutil.which("chromium")
-ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
 SECTIONS = ("training", "speed", "why", "memory", "rules", "environment", "changes", "reproduce")
 
@@ -56,10 +45,8 @@ CONTRASTS = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
