@@ -200,14 +200,26 @@ def _changed_words(one: str, other: str) -> tuple[tuple[int, ...], tuple[int, ..
     if max(len(one), len(other)) > _LONGEST:
         return (), ()
     words = _WORDS.findall(one), _WORDS.findall(other)
-    ends = [[0], [0]]
-    for side, found in zip(ends, words, strict=True):
-        for word in found:
-            side.append(side[-1] + _length(word))
-    old: list[int] = []
-    new: list[int] = []
-    for tag, start, end, start_of_other, end_of_other in difflib.SequenceMatcher(None, *words, False).get_opcodes():
-        if tag != "equal":
-            old += [ends[0][start], ends[0][end]] if start < end else []
-            new += [ends[1][start_of_other], ends[1][end_of_other]] if start_of_other < end_of_other else []
-    return tuple(old), tuple(new)
+    blocks = [
+        block
+        for block in difflib.SequenceMatcher(None, *words, False).get_matching_blocks()
+        # Punctuation between changed words is easier to read as changed, too.
+        if not block.size or any(word[0].isalnum() or word[0] == "_" for word in words[0][block.a : block.a + block.size])
+    ]
+    return (
+        _between(words[0], [(block.a, block.size) for block in blocks]),
+        _between(words[1], [(block.b, block.size) for block in blocks]),
+    )
+
+
+def _between(words: Sequence[str], equal: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """Start and end of what lies between blocks of equal words, in turns, with less white space around."""
+    bounds: list[int] = []
+    done = 0
+    for start, size in equal:
+        before, text = "".join(words[:done]), "".join(words[done:start])
+        if text.strip():
+            first = before + text[: len(text) - len(text.lstrip())]
+            bounds += [_length(first), _length(before + text.rstrip())]
+        done = start + size
+    return tuple(bounds)

@@ -11,13 +11,14 @@ function mark(item) {
 
 /** Makes it the current finding, on the screen and for the keyboard. */
 function goTo(item) {
-  if (item.card.hidden) {
+  if (!isShown(item)) {
     for (const facet of FACETS) facet.chosen.clear();
     setSearch(byId("search").value = "");
     refilter();
   }
   // Neighbours that are built above would push it away while one looks at it.
   const at = order.indexOf(item);
+  attach(at + STEP);
   for (const near of order.slice(Math.max(0, at - 1), at + 3)) build(near);
   mark(item);
   item.card.focus({ preventScroll: true });
@@ -40,28 +41,29 @@ function tell(changed, item, verdict) {
   say(`${verdict[0].toUpperCase()}${verdict.slice(1)}: ${nameOf(item)}${also}.`);
 }
 
-/** By mouse or on the radio button: decides and stays. */
+/** By mouse or on the radio button: decides and stays, unless the filters take the finding away. */
 function decideHere(item, verdict) {
   mark(item);
+  const next = neighbour(item);
   tell(decide([item], verdict), item, verdict);
+  if (!isShown(item) && next && isShown(next)) goTo(next);
 }
 
 /** By key: decides and goes on. */
 function decideAndGoOn(verdict) {
-  if (!current || current.card.hidden) return step(1);
+  if (!current || !isShown(current)) return step(1);
   const item = current;
-  const at = order.indexOf(item);
-  const next = order[at + 1] ?? order[at - 1];
-  const isLast = at === order.length - 1;
+  const next = neighbour(item);
+  const isLast = item === order.at(-1);
   tell(decide([item], verdict), item, verdict);
-  if (!isLast || item.card.hidden) {
-    if (next && !next.card.hidden) goTo(next);
-  }
+  if (next && isShown(next) && !(isLast && isShown(item))) goTo(next);
 }
+
+const neighbour = (item) => order[order.indexOf(item) + 1] ?? order[order.indexOf(item) - 1];
 
 /** Undecided again; where the current one is, the last step is taken back. */
 function undecide() {
-  if (current && !current.card.hidden && current.verdict !== "undecided") return decideHere(current, "undecided");
+  if (current && isShown(current) && current.verdict !== "undecided") return decideHere(current, "undecided");
   undoLast();
 }
 
@@ -69,7 +71,7 @@ function undoLast() {
   const changed = undo();
   if (!changed.length) return say("There is nothing to undo.");
   say(`Undone: ${changed.length === 1 ? `${nameOf(changed[0])} is ${changed[0].verdict}` : counted(changed.length, "finding")}.`);
-  if (!changed[0].card.hidden) goTo(changed[0]);
+  if (isShown(changed[0])) goTo(changed[0]);
 }
 
 async function acceptShown() {
@@ -92,6 +94,7 @@ function refilter() {
   filterItems();
   showFiltered();
   writeAddress();
+  if (byId("findings").getBoundingClientRect().top < 0) scrollTo({ top: 0, behavior: "instant" });
 }
 
 /** Keeps the page in step with decisions. */
@@ -99,7 +102,7 @@ function afterDecision(changed) {
   for (const item of changed) showVerdict(item);
   filterItems();
   const isFiltered = FACETS[0].chosen.size > 0 || searched.length > 0;
-  if (isFiltered) showFiltered();
+  if (isFiltered) showChanged(changed);
   else showNumbers();
   send(changed);
 }

@@ -10,11 +10,13 @@ function shell(item) {
   item.heading = make("h3", { id: `h${item.index}` }, make("span", { class: "code-of-rule" }, item.rule), " ", item.message);
   item.card = make("article", { id: `f${item.index}`, tabindex: "-1", "aria-labelledby": `h${item.index}` }, item.heading);
   item.card.style.setProperty("--lines", lines);
+  observer.observe(item.card);
   showVerdict(item);
   return item.card;
 }
 
 function showVerdict(item) {
+  if (!item.card) return;
   item.card.dataset.verdict = item.verdict;
   if (!item.body) return;
   for (const input of item.body.querySelectorAll("input[type=radio]")) input.checked = input.value === item.verdict;
@@ -52,7 +54,7 @@ const isNear = (card) => {
 };
 
 function rebuild() {
-  for (const item of built.keys()) {
+  for (const item of [...built.keys()]) {
     item.body.remove();
     item.body = null;
     build(item);
@@ -98,7 +100,7 @@ function details(item) {
     item.diffs.length ? null : make("p", { class: "muted" }, "There is nothing to change here."),
     make("div", { class: "more" },
       make("label", { class: "note" }, "Note ", make("kbd", {}, "n"),
-        make("textarea", { rows: 1, placeholder: "why, for those who read the decision", input: grow, change: (event) => change(new Map([[item, { note: event.target.value.trim() }]])) })),
+        make("textarea", { rows: 1, placeholder: "reason for the decision", input: grow, change: (event) => change(new Map([[item, { note: event.target.value.trim() }]])) })),
       make("details", { class: "rule" }, make("summary", {}, `About ${item.rule} ${rule.name}: ${rule.summary}`), explanation(rule))));
 }
 

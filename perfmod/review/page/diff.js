@@ -16,8 +16,8 @@ function diffsOf(item, isSplit) {
   });
 }
 
-const head = (...titles) => make("thead", { class: "unseen" },
-  make("tr", {}, ...titles.map((title) => make("th", { scope: "col" }, title))));
+const head = (...titles) => make("thead", {},
+  make("tr", {}, ...titles.map((title) => make("th", { scope: "col", class: /line/.test(title) ? "number" : null }, unseen(title)))));
 const unifiedHead = () => head("Old line", "New line", "Code");
 const splitHead = () => head("Old line", "Old code", "New line", "New code");
 

@@ -15,33 +15,24 @@ for (const facet of FACETS) {
   facet.chosen = new Set();
   facet.label ??= (value) => value;
 }
+const MOST_VALUES = 60;
+let filtersChanged;
 let searched = [];
 let shownItems = items;
 
 /** Puts the controls on the page; `onChange` is called after each change of the filters. */
 function buildFilters(onChange) {
   const holder = byId("facets");
+  filtersChanged = onChange;
   for (const facet of FACETS) {
     if (!facet.single && facet.values.length < 2) continue;
-    const list = make("div", { class: "values" });
-    facet.inputs = new Map();
-    facet.counts = new Map();
-    for (const value of facet.single ? ["", ...facet.values] : facet.values) {
-      const input = make("input", {
-        type: facet.single ? "radio" : "checkbox", name: facet.name, value,
-        change: () => {
-          if (facet.single) facet.chosen = new Set(value ? [value] : []);
-          else if (input.checked) facet.chosen.add(value);
-          else facet.chosen.delete(value);
-          onChange();
-        },
-      });
-      const count = make("span", { class: "count" });
-      facet.inputs.set(value, input);
-      facet.counts.set(value, { count, label: make("label", {}, input, make("span", {}, value ? facet.label(value) : "all"), count) });
-      list.append(facet.counts.get(value).label);
-    }
-    holder.append(make("fieldset", { class: "facet" }, make("legend", {}, facet.title), list));
+    facet.list = make("div", { class: "values" });
+    facet.more = make("button", { type: "button", class: "link", hidden: true, click: () => {
+      facet.isWhole = true;
+      filterItems();
+    } });
+    facet.rows = new Map((facet.single ? ["", ...facet.values] : facet.values).map((value) => [value, null]));
+    holder.append(make("fieldset", { class: "facet" }, make("legend", {}, facet.title), facet.list, facet.more));
   }
   byId("search").addEventListener("input", () => {
     setSearch(byId("search").value);
@@ -86,16 +77,44 @@ function filterItems() {
   byId("filtered").textContent = filters ? `(${filters} on)` : "";
 }
 
+/** The values of a facet with their counts; of very many those that something is left of, and not all at once. */
 function showCounts(facet, counts) {
-  if (!facet.inputs) return;
+  if (!facet.list) return;
   let all = 0;
   for (const number of counts.values()) all += number;
-  for (const [value, { count, label }] of facet.counts) {
-    const number = value ? (counts.get(value) ?? 0) : all;
+  const numberOf = (value) => (value ? (counts.get(value) ?? 0) : all);
+  let values = [...facet.rows.keys()];
+  if (values.length > MOST_VALUES) values = values.filter((value) => numberOf(value) || facet.chosen.has(value));
+  const rest = facet.isWhole ? 0 : Math.max(values.length - MOST_VALUES, 0);
+  if (rest) values = values.filter((value, index) => index < MOST_VALUES || facet.chosen.has(value));
+  facet.more.hidden = !rest;
+  facet.more.textContent = `${rest.toLocaleString("en")} more`;
+  if (values.length !== facet.shown?.length || values.some((value, index) => value !== facet.shown[index])) {
+    facet.list.replaceChildren(...values.map((value) => row(facet, value).label));
+    facet.shown = values;
+  }
+  for (const value of values) {
+    const { count, label, input } = row(facet, value);
+    const number = numberOf(value);
     if (count.textContent !== String(number)) count.textContent = number;
     label.classList.toggle("none", !number);
-    facet.inputs.get(value).checked = value ? facet.chosen.has(value) : !facet.chosen.size;
+    input.checked = value ? facet.chosen.has(value) : !facet.chosen.size;
   }
+}
+
+/** The control of one value; the empty one of a single choice stands for all. */
+function row(facet, value) {
+  if (facet.rows.get(value)) return facet.rows.get(value);
+  const input = make("input", { type: facet.single ? "radio" : "checkbox", name: facet.name, value, change: () => {
+    if (facet.single) facet.chosen = new Set(value ? [value] : []);
+    else if (input.checked) facet.chosen.add(value);
+    else facet.chosen.delete(value);
+    filtersChanged();
+  } });
+  const count = make("span", { class: "count" });
+  const label = make("label", {}, input, make("span", {}, value ? facet.label(value) : "all"), count);
+  facet.rows.set(value, { input, count, label });
+  return facet.rows.get(value);
 }
 
 function readAddress() {

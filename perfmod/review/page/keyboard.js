@@ -32,7 +32,7 @@ addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
     event.preventDefault();
     event.target.blur();
-    if (current && !current.card.hidden) goTo(current);
+    if (current && isShown(current)) goTo(current);
     else byId("findings").focus();
     return;
   }

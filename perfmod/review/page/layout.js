@@ -35,43 +35,107 @@ function buildView() {
   byId("filters").open = !narrow.matches;
 }
 
-let groups = [];
+/** All findings, those of a group together; a group stands where its first finding does. */
+let arranged = [];
+/** What the filters leave of them. */
+let order = [];
+let shownSet = new Set();
+/** How many of those are in the document: the rest follows when one comes near its end. */
+let attached = 0;
+const STEP = 40;
+const sections = new Map();
 
-/** Puts the cards into their groups; a group stands where its first finding does. */
+const isShown = (item) => shownSet.has(item);
+const groupOf = (item) => (view.group === "file" ? item.path : item.rule);
+const groupTitle = (item) => (view.group === "file" ? item.shownPath : `${item.rule} ${data.rules[item.rule].name}`);
+
 function arrange() {
-  const byName = new Map();
+  const groups = new Map();
   for (const item of items) {
-    const name = view.group === "file" ? item.path : item.rule;
-    if (!byName.has(name)) byName.set(name, { title: groupTitle(item), items: [] });
-    byName.get(name).items.push(item);
+    if (!groups.has(groupOf(item))) groups.set(groupOf(item), []);
+    groups.get(groupOf(item)).push(item);
   }
-  groups = [...byName.values()];
-  groups.forEach((group, index) => {
-    group.count = make("span", { class: "count" });
-    group.section = make("section", { "aria-labelledby": `g${index}` },
-      make("h2", { id: `g${index}` }, group.title, " ", group.count), ...group.items.map((item) => item.card));
-  });
-  byId("groups").replaceChildren(...groups.map((group) => group.section));
+  arranged = [...groups.values()].flat();
   showFiltered();
 }
 
-const groupTitle = (item) => (view.group === "file" ? item.shownPath : `${item.rule} ${data.rules[item.rule].name}`);
-
-/** Hides what the filters leave out, and counts what is left. */
+/** Shows what the filters leave, from its beginning. */
 function showFiltered() {
-  const shown = new Set(shownItems);
-  order = [];
-  for (const group of groups) {
-    const there = group.items.filter((item) => shown.has(item));
-    if (group.section.hidden !== !there.length) group.section.hidden = !there.length;
-    for (const item of group.items) {
-      const isHidden = !shown.has(item);
-      if (item.card.hidden !== isHidden) item.card.hidden = isHidden;
-    }
-    group.shown = there;
-    order.push(...there);
-  }
+  select();
+  attached = 0;
+  sections.clear();
+  byId("groups").replaceChildren();
+  attach(STEP);
   showNumbers();
+}
+
+function select() {
+  shownSet = new Set(shownItems);
+  order = arranged.filter(isShown);
+}
+
+/** Puts the findings up to that one into the document. */
+function attach(end) {
+  for (; attached < Math.min(end, order.length); attached += 1) {
+    const item = order[attached];
+    sectionOf(item).append(item.card ?? shell(item));
+  }
+  const rest = order.length - attached;
+  byId("rest").hidden = !rest;
+  byId("rest").textContent = `Show ${rest.toLocaleString("en")} more`;
+}
+
+function sectionOf(item) {
+  const name = groupOf(item);
+  if (!sections.has(name)) {
+    const count = make("span", { class: "count" });
+    const title = make("h2", { id: `g${item.index}` }, groupTitle(item), " ", count);
+    const section = make("section", { "aria-labelledby": title.id }, title);
+    byId("groups").append(section);
+    sections.set(name, { section, count });
+    showCount(name);
+  }
+  return sections.get(name).section;
+}
+
+/** After decisions: takes away what the filters leave out now; what comes back needs all of it anew. */
+function showChanged(changed) {
+  const before = shownSet;
+  select();
+  if (changed.some((item) => isShown(item) && !before.has(item))) {
+    const end = attached;
+    showFiltered();
+    attach(end);
+    return;
+  }
+  for (const item of changed) {
+    if (isShown(item) || !item.card?.isConnected) continue;
+    attached -= 1;
+    item.card.remove();
+    if (!sections.get(groupOf(item)).section.querySelector("article")) sections.get(groupOf(item)).section.remove();
+  }
+  attach(STEP);
+  showNumbers();
+}
+
+function countGroups() {
+  const counts = new Map();
+  for (const item of order) {
+    const count = counts.get(groupOf(item)) ?? { all: 0, decided: 0 };
+    count.all += 1;
+    if (item.verdict !== "undecided") count.decided += 1;
+    counts.set(groupOf(item), count);
+  }
+  return counts;
+}
+
+let groupCounts = new Map();
+
+function showCount(name) {
+  const { all, decided } = groupCounts.get(name) ?? { all: 0, decided: 0 };
+  const text = `${counted(all, "finding")}${decided ? `, ${decided} decided` : ""}`;
+  const { count } = sections.get(name);
+  if (count.textContent !== text) count.textContent = text;
 }
 
 /** The progress, and how much of each group is decided. */
@@ -85,11 +149,8 @@ function showNumbers() {
   bar.setAttribute("aria-valuetext", `${decided} of ${items.length} decided, ${accepted} accepted`);
   bar.style.setProperty("--accepted", items.length ? accepted / items.length : 0);
   bar.style.setProperty("--rejected", items.length ? (decided - accepted) / items.length : 0);
-  for (const { count, shown } of groups) {
-    const done = shown.filter((item) => item.verdict !== "undecided").length;
-    const text = `${counted(shown.length, "finding")}${done ? `, ${done} decided` : ""}`;
-    if (count.textContent !== text) count.textContent = text;
-  }
+  groupCounts = countGroups();
+  for (const name of sections.keys()) showCount(name);
   const isAll = order.length === items.length;
   byId("shown").textContent = isAll ? counted(items.length, "finding") : `${order.length} of ${counted(items.length, "finding")} shown`;
   byId("empty").hidden = order.length > 0;
@@ -98,24 +159,33 @@ function showNumbers() {
   byId("undo").disabled = !undoable.length;
 }
 
-/** What is shown, in the order in which it stands there. */
-let order = [];
-
 const observer = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) if (isIntersecting) build(items[Number(target.id.slice(1))]);
   emptyOldest();
 }, { rootMargin: "1200px 0px" });
 
+const atTheEnd = new IntersectionObserver(([entry]) => {
+  if (!entry.isIntersecting) return;
+  attach(attached + STEP);
+  // What was added may be short: ask again.
+  atTheEnd.unobserve(entry.target);
+  atTheEnd.observe(entry.target);
+}, { rootMargin: "3000px 0px" });
+
 /** Does something that moves cards, and leaves the one that is being read where it was on the screen. */
 function keepingPlace(action) {
-  const item = current ?? order.find((each) => each.card.getBoundingClientRect().bottom > 0);
+  const isCurrent = current && isShown(current) && isNear(current.card);
+  const item = isCurrent ? current : order.slice(0, attached).find((each) => each.card.getBoundingClientRect().bottom > 0);
   const before = item?.card.getBoundingClientRect().top;
   action();
-  if (item && !item.card.hidden) scrollBy({ top: item.card.getBoundingClientRect().top - before, behavior: "instant" });
+  if (!item) return;
+  attach(order.indexOf(item) + STEP);
+  scrollBy({ top: item.card.getBoundingClientRect().top - before, behavior: "instant" });
 }
 
 /** Paper shows everything that is shown on the screen. */
 function buildForPrint() {
+  attach(order.length);
   for (const item of order) build(item);
 }
 addEventListener("beforeprint", buildForPrint);

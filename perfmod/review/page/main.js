@@ -1,7 +1,6 @@
 // Puts the page together.
 
 onDecision(afterDecision);
-for (const item of items) observer.observe(shell(item));
 buildView();
 buildFilters(refilter);
 filterItems();
@@ -15,6 +14,12 @@ byId("groups").addEventListener("pointerdown", (event) => {
   const card = event.target.closest("article");
   if (card) mark(items[Number(card.id.slice(1))]);
 });
+atTheEnd.observe(byId("rest"));
+byId("rest").addEventListener("click", () => {
+  const first = order[attached];
+  attach(order.length);
+  goTo(first);
+});
 byId("accept-shown").addEventListener("click", acceptShown);
 byId("undo").addEventListener("click", undoLast);
 byId("export").addEventListener("click", exportDecisions);
@@ -23,3 +28,6 @@ byId("file").addEventListener("change", importFile);
 byId("help").addEventListener("click", () => byId("keys").showModal());
 byId("apply").hidden = !data.server;
 byId("apply").addEventListener("click", applyAccepted);
+// The first search should not have to wait for this.
+const idle = window.requestIdleCallback ?? setTimeout;
+idle(() => items.forEach(wordsOf));
