@@ -126,9 +126,14 @@ function readAddress() {
   setSearch(byId("search").value);
 }
 
+/** Soon, and once for several changes: browsers refuse to write an address too often. */
+let writing;
 function writeAddress() {
-  const wanted = new URLSearchParams();
-  for (const facet of FACETS) for (const value of facet.chosen) wanted.append(facet.name, value);
-  if (searched.length) wanted.set("q", searched.join(" "));
-  history.replaceState(null, "", `#${wanted}`);
+  clearTimeout(writing);
+  writing = setTimeout(() => {
+    const wanted = new URLSearchParams();
+    for (const facet of FACETS) for (const value of facet.chosen) wanted.append(facet.name, value);
+    if (searched.length) wanted.set("q", searched.join(" "));
+    history.replaceState(null, "", `#${wanted}`);
+  }, 150);
 }

@@ -42,7 +42,7 @@ let order = [];
 let shownSet = new Set();
 /** How many of those are in the document: the rest follows when one comes near its end. */
 let attached = 0;
-const STEP = 40;
+const STEP = 20;
 const sections = new Map();
 
 const isShown = (item) => shownSet.has(item);
@@ -162,7 +162,7 @@ function showNumbers() {
 const observer = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) if (isIntersecting) build(items[Number(target.id.slice(1))]);
   emptyOldest();
-}, { rootMargin: "1200px 0px" });
+}, { rootMargin: "800px 0px" });
 
 const atTheEnd = new IntersectionObserver(([entry]) => {
   if (!entry.isIntersecting) return;
@@ -170,7 +170,7 @@ const atTheEnd = new IntersectionObserver(([entry]) => {
   // What was added may be short: ask again.
   atTheEnd.unobserve(entry.target);
   atTheEnd.observe(entry.target);
-}, { rootMargin: "3000px 0px" });
+}, { rootMargin: "2000px 0px" });
 
 /** Does something that moves cards, and leaves the one that is being read where it was on the screen. */
 function keepingPlace(action) {
