@@ -204,7 +204,9 @@ def _changed_words(one: str, other: str) -> tuple[tuple[int, ...], tuple[int, ..
         block
         for block in difflib.SequenceMatcher(None, *words, False).get_matching_blocks()
         # Punctuation between changed words is easier to read as changed, too.
-        if not block.size or any(word[0].isalnum() or word[0] == "_" for word in words[0][block.a : block.a + block.size])
+        if (block.a, block.b) == (0, 0)
+        or (block.a + block.size, block.b + block.size) == (len(words[0]), len(words[1]))
+        or any(word[0].isalnum() or word[0] == "_" for word in words[0][block.a : block.a + block.size])
     ]
     return (
         _between(words[0], [(block.a, block.size) for block in blocks]),

@@ -12,8 +12,9 @@ and the token in the header `X-Perfmod-Token`:
 - `apply`: `{}`. The answer is `{"files": ["train.py", ...], "findings": 3, "left": [{"path", "rule", "reason"}, ...]}`:
   the files that were changed, how many findings were applied, and which accepted ones were not, and why.
 
-An error is any other status than 200, with `{"error": "one line: what, where, what to do"}`. After 5xx, or where nobody
-answers, the page tries decisions again by itself; after 4xx it waits for the person. `apply` is never repeated by itself.
+An error is any other status than 200, with `{"error": "one line: what, where, what to do"}`. After 5xx, or where
+nobody answers, the page tries decisions again by itself; after 4xx it waits for the person. `apply` is never repeated
+by itself.
 """
 
 from __future__ import annotations
@@ -35,7 +36,19 @@ from perfmod.review.highlight import KINDS, shown_lines, visible
 from perfmod.review.items import Diff, Hunk, Item
 from perfmod.transforms.finding import Numerics
 
-SCRIPTS: Final = ("dom", "model", "decisions", "filters", "diff", "server", "cards", "layout", "actions", "keyboard", "main")
+SCRIPTS: Final = (
+    "dom",
+    "model",
+    "decisions",
+    "filters",
+    "diff",
+    "server",
+    "cards",
+    "layout",
+    "actions",
+    "keyboard",
+    "main",
+)
 """The modules of the page's script, in the order in which they run."""
 
 RISK: Final = tuple(Numerics)
@@ -83,9 +96,7 @@ class Server:
     token: str
 
 
-def render(
-    items: Sequence[Item], rules: Mapping[str, RuleText], *, title: str, server: Server | None = None
-) -> bytes:
+def render(items: Sequence[Item], rules: Mapping[str, RuleText], *, title: str, server: Server | None = None) -> bytes:
     """The page in UTF-8; `rules` holds the rule of every item, by code. Its order is that of risk, then of places."""
     ordered = sorted(items, key=_order)
     document: dict[str, Any] = {

@@ -22,7 +22,7 @@ from perfmod.review.page import Server, render
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
-NUMBER = 30
+NUMBER = 15
 ATTACK = "</script><img src=x onerror=alert(1)><script>alert(1)</script>&lt;b&gt;"
 TURNED = "admin\u202e\u2066# is off\u2069"
 TOKEN = "a-token"
@@ -47,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, items: list[Item]) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     pages = {
         "plain": (items, "Review of project"),
+        "short": (items[:4], "Review of project"),
         "chain": (chain(items), "Review"),
         "hostile": ([hostile(items[0])], ATTACK),
         "empty": ([], "Review"),
@@ -58,7 +59,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, items: list[Item]) -> Path:
 
 def chain(items: list[Item]) -> list[Item]:
     """Three findings, each of which builds on the one before."""
-    first, second, third = sorted(items[:3], key=lambda item: item.finding.path)
+    alike = [evolve(item, finding=evolve(item.finding, numerics="bitwise")) for item in items[:3]]
+    first, second, third = sorted(alike, key=lambda item: item.finding.path)
     second = evolve(second, builds_on=(first.key,))
     return [first, second, evolve(third, builds_on=(second.key,))]
 
@@ -97,6 +99,15 @@ def press(page: Page, keys: str) -> None:
         page.keyboard.press(key)
 
 
+def wait(page: Page, condition: str, argument: object = None) -> None:
+    """Until it holds, for some seconds; playwright's own way needs `eval`, which the page forbids."""
+    for _ in range(100):
+        if page.evaluate(condition, argument):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"did not come true: {condition}")
+
+
 def said(page: Page) -> str:
     return page.locator("#said").inner_text()
 
@@ -113,11 +124,12 @@ def current(page: Page) -> str:
     return str(page.evaluate("document.activeElement.id"))
 
 
-def exported(page: Page) -> Any:
+def exported(page: Page) -> dict[str, Any]:
     with page.expect_download() as download:
         page.locator("#export").click()
     assert download.value.suggested_filename == "decisions.json"
-    return json.loads(Path(download.value.path()).read_text("utf-8"))
+    document: dict[str, Any] = json.loads(Path(download.value.path()).read_text("utf-8"))
+    return document
 
 
 def test_keys_alone_decide(opened: Page) -> None:
@@ -189,11 +201,11 @@ def test_filters_and_their_counts(opened: Page, items: list[Item]) -> None:
     box.check()
     assert opened.locator("article").count() == of_rule
     assert opened.locator("#shown").inner_text() == f"{of_rule} of {NUMBER} findings shown"
-    opened.wait_for_function("rule => location.hash === `#rule=${rule}`", arg=rule)
+    wait(opened, "rule => location.hash === `#rule=${rule}`", rule)
     press(opened, "ja")
     opened.locator("#facets").get_by_label("undecided").check()
     assert opened.locator("article").count() == of_rule - 1
-    opened.wait_for_function("location.hash.includes('verdict=undecided')")
+    wait(opened, "location.hash.includes('verdict=undecided')")
     opened.reload()
     assert opened.locator("article").count() == of_rule - 1
     press(opened, "ja")
@@ -216,7 +228,7 @@ def test_accepting_all_that_is_shown_asks_first(opened: Page, items: list[Item])
     assert decided(opened) == f"1 of {NUMBER} decided"
     opened.locator("#accept-shown").click()
     opened.locator("#question-yes").click()
-    opened.wait_for_function("document.getElementById('said').textContent.startsWith('Accepted')")
+    wait(opened, "document.getElementById('said').textContent.startsWith('Accepted')")
     assert decided(opened) == f"{rounding} of {NUMBER} decided"
     opened.locator("#undo").click()
     assert decided(opened) == f"1 of {NUMBER} decided"
@@ -252,7 +264,7 @@ def test_export_and_import(opened: Page, items: list[Item], tmp_path: Path) -> N
     ):
         file.write_text(text)
         opened.locator("#file").set_input_files(file)
-        opened.wait_for_function("text => document.getElementById('said').textContent.startsWith(text)", arg=answer)
+        wait(opened, "text => document.getElementById('said').textContent.startsWith(text)", answer)
     assert verdicts(opened)[:2] == ["accepted", "rejected"]
     assert exported(opened) == document
 
@@ -269,7 +281,9 @@ def test_decisions_are_kept_and_leaving_is_warned_about(opened: Page) -> None:
 
 
 def test_a_page_without_storage_works(opened: Page) -> None:
-    opened.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden'); } });")
+    opened.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden'); } });"
+    )
     opened.reload()
     press(opened, "ja")
     assert verdicts(opened)[0] == "accepted"
@@ -344,7 +358,7 @@ def test_the_switch_of_colours(opened: Page) -> None:
 @pytest.mark.parametrize(
     ("opened", "layout"),
     [
-        ({"scheme": scheme, "width": width}, layout)
+        ({"name": "short", "scheme": scheme, "width": width}, layout)
         for scheme in ("light", "dark")
         for width, layout in ((1400, "Unified"), (1400, "Side by side"), (360, None))
     ],
@@ -367,8 +381,10 @@ def test_both_sides_stand_beside_each_other(opened: Page) -> None:
     cells = opened.locator("article").first.locator("td.removed.line, td.added.line")
     texts = cells.evaluate_all("all => all.map(cell => cell.querySelector('.unseen').textContent)")
     assert set(texts) <= {"removed: ", "added: "}
-    widths = opened.locator("article").first.locator("tbody tr:first-child td.line").evaluate_all(
-        "all => all.map(cell => cell.getBoundingClientRect().width)"
+    widths = (
+        opened.locator("article")
+        .first.locator("tbody tr:first-child td.line")
+        .evaluate_all("all => all.map(cell => cell.getBoundingClientRect().width)")
     )
     assert abs(widths[0] - widths[1]) < 2
 
@@ -377,7 +393,7 @@ def test_paper_has_everything_that_is_shown(opened: Page, items: list[Item]) -> 
     opened.locator("#themes").get_by_label("Dark").check()
     press(opened, "ja")
     opened.emulate_media(media="print")
-    opened.wait_for_function("number => document.querySelectorAll('article table').length >= number", arg=len(items))
+    wait(opened, "number => document.querySelectorAll('article table').length >= number", len(items))
     assert opened.locator(".printed").first.inner_text() == "accepted"
     assert not opened.locator("#filters").is_visible()
     color = opened.evaluate("getComputedStyle(document.body).color")

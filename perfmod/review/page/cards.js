@@ -21,7 +21,7 @@ function showVerdict(item) {
   if (!item.body) return;
   for (const input of item.body.querySelectorAll("input[type=radio]")) input.checked = input.value === item.verdict;
   const note = item.body.querySelector("textarea");
-  if (note.value !== item.note) note.value = item.note;
+  if (note && note.value !== item.note) note.value = item.note;
   item.body.querySelector(".printed").textContent = `${item.verdict}${item.note ? `: ${item.note}` : ""}`;
   for (const link of item.body.querySelectorAll("[data-base]")) link.textContent = baseText(byKey.get(link.dataset.base));
 }
