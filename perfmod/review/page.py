@@ -7,8 +7,8 @@ With a `Server` the page sends decisions as they are made. Both requests are POS
 and the token in the header `X-Perfmod-Token`:
 
 - `decisions`: `{"schema_version": 1, "decisions": [{"path", "rule", "scope", "fingerprint", "occurrence", "verdict",
-  "note"}, ...]}`, those that changed, in the format of `decisions.json`; `undecided` with an empty note takes a decision
-  back. The answer is `{"saved": 3}`. The same decisions may come twice.
+  "note"}, ...]}`, those that changed, in the format of `decisions.json`; `undecided` with an empty note takes a
+  decision back. The answer is `{"saved": 3}`. The same decisions may come twice.
 - `apply`: `{}`. The answer is `{"files": ["train.py", ...], "findings": 3, "left": [{"path", "rule", "reason"}, ...]}`:
   the files that were changed, how many findings were applied, and which accepted ones were not, and why.
 

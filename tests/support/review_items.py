@@ -7,7 +7,8 @@ import inspect
 import sys
 from collections.abc import Iterator
 from functools import cache
-from itertools import cycle, islice
+from itertools import islice
+from pathlib import Path
 
 from attrs import evolve
 from golden_harness.golden import ROOT
@@ -20,11 +21,12 @@ from perfmod.config import Options, settings_for
 from perfmod.examined import Examined
 from perfmod.files import FoundFile
 from perfmod.report.rows import FindingRow, finding_rows
-from perfmod.review.items import Diff, Hunk, Item, Line, Proof, Verdict
+from perfmod.review.items import Diff, Hunk, Item, Line, Proof
 from perfmod.review.page import RuleText
+from perfmod.transforms.rule import Rule
 
 _EACH = 2
-"""Goldens of a folder that are looked at."""
+"""Goldens of a rule that are looked at."""
 _PROOFS = (
     Proof("proven", 1.38, 1.36, 1.40, 3.0, "NVIDIA H100, torch 2.9.0", "runs/evidence.json", False),
     Proof("proven", 1.07, 1.02, 1.11, 1.0, "NVIDIA H100, torch 2.9.0", "runs/old/evidence.json", True),
@@ -48,43 +50,40 @@ def rule_texts() -> dict[str, RuleText]:
 
 
 def items(number: int) -> list[Item]:
-    """So many, of different files; those of goldens repeat. Some are proven, some build on the one before."""
+    """So many, of different files; those of goldens repeat. Some are proven, some change a second file."""
+    found = _found(number)
     out: list[Item] = []
-    for index, (finding, diff) in enumerate(islice(cycle(_found()), number)):
-        turn, place = divmod(index, len(_found()))
+    for index in range(number):
+        turn, place = divmod(index, len(found))
+        finding, diff = found[place]
         path = f"project_{turn:02}/{finding.path}" if turn else finding.path
-        key = f"{path}:{finding.fingerprint}:1"
         proof = _PROOFS[place // 4 % 3] if place % 4 == 0 else None
-        before = (out[-1].key,) if place and out[-1].finding.path == path else ()
         row = evolve(finding, path=path, elsewhere=("data.py",) if place % 9 == 5 else ())
-        out.append(Item(key, 1, row, (evolve(diff, path=path),), before, proof, Verdict.UNDECIDED, ""))
+        out.append(Item(f"{path}:{finding.fingerprint}:1", 1, row, (evolve(diff, path=path),), proof=proof))
     return out
 
 
 @cache
-def _found() -> tuple[tuple[FindingRow, Diff], ...]:
-    """Goldens of one finding, with what becomes of them."""
-    return tuple(each for folder in sorted(ROOT.iterdir()) if folder.is_dir() for each in _in(folder.name))
+def _found(number: int) -> tuple[tuple[FindingRow, Diff], ...]:
+    """Up to so many findings of goldens with what becomes of them: one of each rule, then another one of each."""
+    named = {rule.name: rule for rule in catalog.rules()}
+    goldens = [(named[name], sorted((ROOT / name).glob("*.out.py"))[:_EACH]) for name in sorted(named)]
+    turns = ((rule, outs[turn]) for turn in range(_EACH) for rule, outs in goldens if turn < len(outs))
+    return tuple(islice((each for rule, out in turns for each in _of(rule, out)), number))
 
 
-def _in(folder: str) -> Iterator[tuple[FindingRow, Diff]]:
-    rules = [rule for rule in catalog.rules() if rule.name == folder]
-    if not rules:
-        return
-    everything = Choice(unsafe=True, low_impact=True, opted_in=frozenset(rule.code for rule in rules))
-    changed = sorted((ROOT / folder).glob("*.out.py"))[:_EACH]
-    for number, out in enumerate(changed):
-        given = out.with_name(out.name.replace(".out.py", ".in.py"))
-        # Two goldens share a file, as findings do.
-        path = f"{folder.replace('-', '_')}/{given.name.removesuffix('.in.py')}.py"
-        data = given.read_bytes()
-        file = FoundFile(path, given, True, settings_for(ROOT, Options()), ROOT)
-        rows = finding_rows([Examined(file, rewrite(data, path, rules))], catalog.cards())
-        fixable = [row for row in rows if row.fixable]
-        after = rewrite(data, path, rules, everything).after
-        if not fixable or after == data:
-            continue
-        yield fixable[number % len(fixable)], _diff(path, data, after)
+def _of(rule: Rule, out: Path) -> Iterator[tuple[FindingRow, Diff]]:
+    """The first finding of a golden, with all that changes in it."""
+    given = out.with_name(out.name.replace(".out.py", ".in.py"))
+    path = f"{rule.name.replace('-', '_')}/{given.name.removesuffix('.in.py')}.py"
+    data = given.read_bytes()
+    file = FoundFile(path, given, True, settings_for(ROOT, Options()), ROOT)
+    everything = Choice(unsafe=True, low_impact=True, opted_in=frozenset({rule.code}))
+    after = rewrite(data, path, [rule], everything).after
+    rows = finding_rows([Examined(file, rewrite(data, path, [rule]))], [rule.card])
+    fixable = next((row for row in rows if row.fixable), None)
+    if fixable is not None and after != data:
+        yield fixable, _diff(path, data, after)
 
 
 def _diff(path: str, before: bytes, after: bytes) -> Diff:

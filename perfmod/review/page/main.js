@@ -18,7 +18,7 @@ atTheEnd.observe(byId("rest"));
 byId("rest").addEventListener("click", () => {
   const first = order[attached];
   attach(order.length);
-  goTo(first);
+  if (first) goTo(first);
 });
 byId("accept-shown").addEventListener("click", acceptShown);
 byId("undo").addEventListener("click", undoLast);
