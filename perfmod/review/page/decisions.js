@@ -23,17 +23,16 @@ function change(changes) {
 
 /** Decides about some items, and about those that cannot be had without them or that they cannot be had without. */
 function decide(chosen, verdict) {
-  const changes = new Map();
+  const changes = new Map(chosen.map((item) => [item, { verdict }]));
   for (const item of chosen) {
     if (verdict === "accepted") {
       for (const base of reach(item, "buildsOn")) changes.set(base, { verdict });
     } else {
       for (const other of reach(item, "neededBy")) {
-        if (other.verdict === "accepted") changes.set(other, { verdict: "undecided" });
+        if (other.verdict === "accepted" && !changes.has(other)) changes.set(other, { verdict: "undecided" });
       }
     }
   }
-  for (const item of chosen) changes.set(item, { verdict });
   return change(changes);
 }
 
