@@ -134,7 +134,12 @@ def _tokens(code: str) -> tuple[tuple[str, int], ...]:
 
 
 def _kind(token: _TokenType) -> int:
-    return next((kind for parent, kind in _KINDS if token in parent), 0)
+    return next((kind for parent, kind in _KINDS if _is(token, parent)), 0)
+
+
+def _is(token: _TokenType, kind: _TokenType) -> bool:
+    """Whether a token is of a kind or of one below it; token types are paths, as tuples."""
+    return token[: len(kind)] == kind
 
 
 def _opening(code: str) -> str:
@@ -150,8 +155,8 @@ def _opening(code: str) -> str:
 
 def _prose(code: str) -> int:
     lexer = PythonLexer(stripnl=False, ensurenl=False)
-    words = [token for _, token, text in lexer.get_tokens_unprocessed(code) if token not in Text or text.strip()]
-    return sum(one in Name and other in Name for one, other in pairwise(words))
+    words = [token for _, token, text in lexer.get_tokens_unprocessed(code) if not _is(token, Text) or text.strip()]
+    return sum(_is(one, Name) and _is(other, Name) for one, other in pairwise(words))
 
 
 def _partners(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
