@@ -31,6 +31,14 @@ Kept = Annotated[
         dir_okay=False,
     ),
 ]
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write the review as one HTML page, and ask nothing.", dir_okay=False),
+]
+Serve = Annotated[
+    bool,
+    typer.Option("--serve", help="Show the page in a browser of this machine, keep its decisions, and apply them."),
+]
 Evidence = Annotated[
     list[Path] | None,
     typer.Option(
@@ -44,6 +52,8 @@ Evidence = Annotated[
 def review(
     paths: Paths,
     decisions: Kept = None,
+    html: Html = None,
+    serve: Serve = False,
     evidence: Evidence = None,
     select: Select = None,
     extend_select: ExtendSelect = None,
@@ -61,7 +71,10 @@ def review(
     `perfmod apply --decisions FILE` writes what was accepted; what was rejected is left out of `check` and `apply`.
     """
     from perfmod.cli.reviewing import Reviewing
-    from perfmod.errors import ExitCode
+    from perfmod.errors import ExitCode, UsageMistake
+
+    if html is not None and serve:
+        raise UsageMistake("--html writes a page, and --serve shows one: choose one of them")
 
     reviewing = Reviewing(
         paths,
@@ -72,5 +85,10 @@ def review(
         use_cache=not no_cache,
         isolated=isolated,
     )
-    reviewing.in_terminal()
+    if html is not None:
+        reviewing.as_page(html)
+    elif serve:
+        reviewing.in_browser()
+    else:
+        reviewing.in_terminal()
     return ExitCode.OK

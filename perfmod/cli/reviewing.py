@@ -12,10 +12,14 @@ from rich.text import Text
 
 from perfmod.codemods import catalog
 from perfmod.config import Options
+from perfmod.errors import Failure, explain
 from perfmod.examined import Examined
 from perfmod.report import pages, text
-from perfmod.report.output import console, progress_bar
+from perfmod.report.output import console, progress_bar, write_file
+from perfmod.report.wording import counted
 from perfmod.review.items import Verdict
+from perfmod.review.page import Server, render, rule_text
+from perfmod.review.serve import ReviewServer
 from perfmod.review.session import Review
 from perfmod.review.terminal import Terminal
 from perfmod.roots import from_here, shown
@@ -64,6 +68,37 @@ class Reviewing:
             terminal.run()
         finally:
             self._tell(terminal.review)
+
+    def as_page(self, path: Path) -> None:
+        """Write the page. Raises `Failure`."""
+        review = self.open()
+        write_file(path, self._page(review))
+        told = f"{counted(len(review.items), 'finding')} in {shown(path)}"
+        self._out.print(
+            f"{told}; `perfmod apply {shlex.join(self.paths)} --decisions FILE` applies what is exported from it",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def in_browser(self) -> None:
+        """Serve the page until Ctrl-C. Raises `Failure` where no port can be had."""
+        try:
+            server = ReviewServer(self.open, self._page, Path.cwd())
+        except OSError as error:
+            raise Failure(f"the page cannot be served: {explain(error)}") from error
+        self._out.print(f"{server.address} shows the review; Ctrl-C ends it", highlight=False, soft_wrap=True)
+        with server:
+            try:
+                server.serve_forever()
+            except KeyboardInterrupt:
+                self._out.print()
+        self._tell(server.review)
+
+    def _page(self, review: Review, server: Server | None = None) -> bytes:
+        codes = {item.finding.code for item in review.items.values()}
+        rules = {rule.code: rule_text(rule) for rule in catalog.rules() if rule.code in codes}
+        title = " ".join(map(shown, self.paths))
+        return render(list(review.items.values()), rules, title=title, server=server)
 
     def _ask(self, prompt: str) -> str:
         return self._out.input(Text(prompt, style="bold"))

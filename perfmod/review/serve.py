@@ -15,7 +15,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from attrs import frozen
 
@@ -129,17 +129,12 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _PATIENCE
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "perfmod", ""
-    _actions: ClassVar = {
-        "decisions": lambda server, body: server.decide(body),
-        "apply": lambda server, _: server.apply(),
-    }
 
     def do_GET(self) -> None:
         """The page."""
         try:
             self._require_own_page()
-            if not hmac.compare_digest(self.path.encode(), f"/{self.server.token}/".encode()):
-                raise Refused(HTTPStatus.FORBIDDEN, "the address lacks the token that perfmod printed")
+            self._require_token(self.path.strip("/"), "the address lacks the token that perfmod printed")
             self._answer(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page())
         except Refused as error:
             self._answer(error.status, "text/plain; charset=utf-8", f"{error.reason}\n".encode())
@@ -151,23 +146,29 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = self._body()
             self._require_own_page()
-            given = self.headers.get("X-Perfmod-Token", "")
-            if not hmac.compare_digest(given.encode(), self.server.token.encode()):
-                raise Refused(HTTPStatus.FORBIDDEN, "the request lacks the token of the page")
-            name = self.path.rpartition("/")[2]
-            if name not in self._actions or self.path not in (f"/{self.server.token}/{name}", f"/{name}"):
-                raise Refused(HTTPStatus.NOT_FOUND, "there is no such action")
-            try:
-                request = json.loads(body)
-            except ValueError as error:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"the request is not valid JSON: {error}") from error
-            self._json(HTTPStatus.OK, self._actions[name](self.server, request))
+            self._require_token(self.headers.get("X-Perfmod-Token", ""), "the request lacks the token of the page")
+            self._json(HTTPStatus.OK, self._done(body))
         except Refused as error:
             self._json(error.status, {"error": error.reason})
         except UsageMistake as error:
             self._json(HTTPStatus.CONFLICT, {"error": str(error)})
         except Failure as error:
             self._json(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": str(error)})
+
+    def _done(self, body: bytes) -> dict[str, object]:
+        """Do what the address names."""
+        if self.path == f"/{self.server.token}/apply":
+            return self.server.apply()
+        if self.path != f"/{self.server.token}/decisions":
+            raise Refused(HTTPStatus.NOT_FOUND, "there is no such action")
+        try:
+            return self.server.decide(json.loads(body))
+        except ValueError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, f"the request is not valid JSON: {error}") from error
+
+    def _require_token(self, given: str, complaint: str) -> None:
+        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, complaint)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import define, evolve, field
@@ -87,17 +87,41 @@ class Review:
     def decide(self, keys: Sequence[str], verdict: Verdict, note: str = "") -> None:
         """Record a verdict about items, at once and in the file; `UNDECIDED` takes decisions back.
 
+        What they build on is accepted with them; what builds on them and was accepted is undecided again without them.
         Raises `Failure` where the file cannot be written, and `KeyError` for an unknown item.
         """
-        rows = {key: self._found[key].decided(verdict, note) for key in keys}
-        before = [self._rows[key].key for key in keys if key in self._rows]
-        is_new = verdict is not Verdict.UNDECIDED
-        self.decisions = self.decisions.with_changes(rows.values() if is_new else (), before)
-        for key, row in rows.items():
-            self.items[key] = evolve(self.items[key], verdict=verdict, note=note if is_new else "")
+        changes = dict.fromkeys(keys, (verdict, note))
+        if verdict is Verdict.ACCEPTED:
+            changes = {**dict.fromkeys(self._reach(keys, self._bases), (verdict, "")), **changes}
+        else:
+            others = [key for key in self._reach(keys, self._users) if self.items[key].verdict is Verdict.ACCEPTED]
+            changes = {**dict.fromkeys(others, (Verdict.UNDECIDED, "")), **changes}
+        rows = {
+            key: self._found[key].decided(new, said)
+            for key, (new, said) in changes.items()
+            if new is not Verdict.UNDECIDED
+        }
+        before = [self._rows[key].key for key in changes if key in self._rows]
+        self.decisions = self.decisions.with_changes(rows.values(), before)
+        for key, (new, said) in changes.items():
+            self.items[key] = evolve(self.items[key], verdict=new, note=said if key in rows else "")
             self._rows.pop(key, None)
-            if is_new:
-                self._rows[key] = row
+        self._rows.update(rows)
+
+    def _bases(self, key: str) -> Sequence[str]:
+        return self.items[key].builds_on
+
+    def _users(self, key: str) -> Sequence[str]:
+        return [other for other, item in self.items.items() if key in item.builds_on]
+
+    def _reach(self, keys: Sequence[str], step: Callable[[str], Sequence[str]]) -> list[str]:
+        """What is reached from items in any number of steps, in order, without themselves."""
+        reached, waiting = dict.fromkeys(keys), [*keys]
+        while waiting:
+            new = [key for key in step(waiting.pop()) if key not in reached]
+            reached.update(dict.fromkeys(new))
+            waiting += new
+        return [key for key in reached if key not in keys]
 
     def silence(self, keys: Sequence[str], reason: str) -> None:
         """Write comments into the code that silence items.

@@ -117,6 +117,7 @@ def test_wheel_holds_every_module_under_perfmod_and_nothing_else(wheel: Path) ->
     for name, folder in on_disk().items():
         held_files = [*folder.glob("*.py"), *folder.glob("*.j2")]
         expected |= {f"{name.replace('.', '/')}/{path.name}" for path in held_files}
+    expected |= {f"perfmod/review/page/{path.name}" for path in (ROOT / "perfmod" / "review" / "page").iterdir()}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert held == expected
