@@ -148,10 +148,14 @@ class Decisions:
 
 
 def render(rows: Iterable[Decision]) -> bytes:
-    """The file: one decision a line, in order."""
+    """The file: one decision a line, in order.
+
+    An empty object stands at the end, so that every decision ends in a comma and no other line changes with it.
+    """
     lines = [json.dumps(row.to_json(), ensure_ascii=False) for row in sorted(rows)]
-    body = "[\n    " + ",\n    ".join(lines) + "\n  ]" if lines else "[]"
-    return f'{{\n  "schema_version": {_SCHEMA},\n  "decisions": {body}\n}}\n'.encode("utf-8", "backslashreplace")
+    body = "".join(f"    {line},\n" for line in lines)
+    text = f'{{\n  "schema_version": {_SCHEMA},\n  "decisions": [\n{body}    {{}}\n  ]\n}}\n'
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _parsed(data: bytes) -> list[Decision]:
@@ -166,4 +170,4 @@ def _parsed(data: bytes) -> list[Decision]:
         raise Unreadable('is no file of decisions: it has no list "decisions"')
     if document.get("schema_version") != _SCHEMA:
         raise Unreadable(f"was written by another version of perfmod: its schema_version is not {_SCHEMA}")
-    return [Decision.from_json(row) for row in document["decisions"]]
+    return [Decision.from_json(row) for row in document["decisions"] if row != {}]

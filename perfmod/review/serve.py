@@ -27,7 +27,7 @@ from perfmod.review.page import Server
 from perfmod.review.session import Review
 
 _HOST = "127.0.0.1"
-_LARGEST = 4_000_000
+MOST_BYTES = 4_000_000
 """Bytes of a request: some ten thousand decisions."""
 _PATIENCE = 30.0
 """Seconds for which a connection may say nothing."""
@@ -172,9 +172,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _LARGEST:
+        if not length.isdigit() or int(length) > MOST_BYTES:
             self.close_connection = True
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has a length of at most {_LARGEST} bytes")
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has a length of at most {MOST_BYTES} bytes")
         body = self.rfile.read(int(length))
         if self.headers.get_content_type() != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a request is JSON")

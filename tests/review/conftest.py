@@ -54,14 +54,25 @@ class Digits(Dataset):
 Perfmod = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of the test; state and cache lie beside it."""
-    root = tmp_path / "project"
+def make_project(root: Path) -> Path:
+    """The files in a new repository."""
     root.mkdir()
     subprocess.run(["git", "init", "-q", "-b", "main", root], check=True)
     (root / "train.py").write_text(TRAIN)
     (root / "data.py").write_text(DATA)
+    return root
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same project for tests that change nothing."""
+    return make_project(tmp_path_factory.mktemp("untouched") / "project")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the test; state and cache lie beside it."""
+    root = make_project(tmp_path / "project")
     monkeypatch.chdir(root)
     monkeypatch.setenv("PERFMOD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PERFMOD_CACHE_DIR", str(tmp_path / "cache"))
