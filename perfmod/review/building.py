@@ -11,12 +11,13 @@ from perfmod.examined import Examined
 from perfmod.memory import Memory
 from perfmod.report.rows import State, finding_row, waiting
 from perfmod.review.decisions import Decisions
-from perfmod.review.diffs import diffs_of
+from perfmod.review.diffs import LEFT_OUT, diffs_of
 from perfmod.review.items import Item
 from perfmod.review.matching import Found, Matching, found
 from perfmod.review.proofs import Proofs
 from perfmod.transforms.card import Card
 from perfmod.transforms.finding import Finding, Numerics, Place, Safety
+from perfmod.withholding import place_of, without
 
 _RISK = list(Numerics)
 
@@ -44,7 +45,7 @@ def items_of(
             code=one.code,
             finding=finding_row(one.each.result.path, one.finding, cards[one.finding.code], _state(one.finding, cards)),
             diffs=diffs_of(one.each, one.finding, examined, remembered),
-            builds_on=_keys(one.finding.builds_on, keys),
+            builds_on=tuple(keys[place] for place in _needed(one, examined, remembered) if place in keys),
             proof=proofs.of(one.finding),
         )
         items.append(item if decision is None else evolve(item, verdict=decision.verdict, note=decision.note))
@@ -63,8 +64,18 @@ def key_of(one: Found) -> str:
     return f"{one.path}:{one.finding.fingerprint}:{one.occurrence}"
 
 
-def _keys(places: Sequence[Place], keys: dict[Place, str]) -> tuple[str, ...]:
-    return tuple(keys[place] for place in places if place in keys)
+def _needed(one: Found, examined: Sequence[Examined], remembered: Memory | None) -> Sequence[Place]:
+    """The findings without which one is not there, of those that it probably builds on; all, if none alone decides."""
+    probable = one.finding.builds_on
+    if len(probable) < 2:
+        return probable
+    group = [each for each in examined if each.task is one.each.task]
+    needed = [place for place in probable if not _is_there(one, without(group, {place: LEFT_OUT}, remembered))]
+    return needed or probable
+
+
+def _is_there(one: Found, examined: Sequence[Examined]) -> bool:
+    return any(place_of(each, finding) == one.place for each in examined for finding in each.result.applied)
 
 
 def _order(one: Found) -> tuple[int, tuple[str, ...], int, int, str]:

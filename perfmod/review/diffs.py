@@ -14,6 +14,9 @@ from perfmod.roots import shown
 from perfmod.transforms.finding import Finding, PlacedEdit
 from perfmod.withholding import place_of, without
 
+LEFT_OUT = Withheld("left out")
+"""For findings of which is asked what the files are without them."""
+
 
 def diffs_of(
     each: Examined, finding: Finding, examined: Sequence[Examined], remembered: Memory | None
@@ -29,7 +32,7 @@ def diffs_of(
         except Overlap:
             pass
     group = [one for one in changed.values() if one.task is each.task]
-    rest = {one.result.path: one for one in without(group, {place_of(each, finding): Withheld("left out")}, remembered)}
+    rest = {one.result.path: one for one in without(group, {place_of(each, finding): LEFT_OUT}, remembered)}
     found: list[Diff] = []
     for path in sorted(rest, key=lambda path: (path != each.result.path, path)):
         result = rest[path].result

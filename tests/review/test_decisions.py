@@ -42,7 +42,7 @@ KEPT = [("PM201", "accepted"), ("PM202", "rejected"), ("PM106", "accepted")]
 
 @pytest.mark.parametrize("edits", [
     [("import torch\n", "import math\n\nimport torch\n"), ("    main()\n", "    main()\n    print(math.pi)\n")],
-    [("DataLoader(Digits(), batch_size=32, shuffle=True)", "DataLoader(\n        Digits(),  # all\n        batch_size=8)")],
+    [("DataLoader(Digits(), batch_size=32, shuffle=True)", "DataLoader(\n      Digits(),  # all\n    batch_size=8)")],
     [("total += loss.item()", "total  +=  loss.item( )  # summed up")],
     [("        optimizer.zero_grad()\n", "        optimizer.zero_grad(set_to_none=True)\n        model.train()\n")],
 ])  # fmt: skip
