@@ -17,8 +17,8 @@ from perfmod.cli.options import (
     Jobs,
     LowImpact,
     NoCache,
+    OptionalPaths,
     OutputFormat,
-    Paths,
     Select,
     TimeLimit,
     Unsafe,
@@ -26,6 +26,7 @@ from perfmod.cli.options import (
     apply_command,
     options,
 )
+from perfmod.cli.patching import Branch, Commits, FromPatch, Grouping, Partial, PatchSeries
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
     Budget,
@@ -62,7 +63,7 @@ Verify = Annotated[
 
 def apply(
     context: typer.Context,
-    paths: Paths,
+    paths: OptionalPaths = None,
     dry_run: DryRun = False,
     select: Select = None,
     extend_select: ExtendSelect = None,
@@ -70,6 +71,12 @@ def apply(
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
     patch: PatchFile = None,
+    patch_series: PatchSeries = None,
+    commits: Commits = False,
+    by: Grouping = None,
+    branch: Branch = None,
+    reviewed: FromPatch = None,
+    partial: Partial = False,
     decisions: DecisionsFile = None,
     output_format: Format = OutputFormat.TEXT,
     jobs: Jobs = None,
@@ -101,17 +108,23 @@ def apply(
 
     from perfmod import applying
     from perfmod.cli.examining import examined
+    from perfmod.cli.patching import Patching, apply_reviewed, require_fitting
     from perfmod.cli.proven import proven
     from perfmod.errors import ExitCode, UsageMistake
     from perfmod.files import STDIN
-    from perfmod.memory import cards
+    from perfmod.memory import cards, memory
     from perfmod.report import json, text
     from perfmod.report.output import console, write_diff, write_file, write_result
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
 
+    paths = paths or []
+    require_fitting(context, paths)
+    if reviewed is not None:
+        return apply_reviewed(reviewed, paths, partial=partial, dry_run=dry_run)
     cwd = Path.cwd()
+    patching = Patching(patch_series, commits=commits, branch=branch, by=by)
     if verify and (len(paths) != 1 or paths == [STDIN]):
         raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
     as_json = output_format is OutputFormat.JSON
@@ -157,9 +170,12 @@ def apply(
         results, code = proven(asked, results, report)
         told(results)
     from_stdin = paths == [STDIN]
-    wrote = not (dry_run or patch or from_stdin)
+    wrote = not (dry_run or patch or patch_series or from_stdin)
     diffs = {} if wrote and not as_json else applying.patch(results, cwd)
-    if wrote:
+    made: Sequence[str] = ()
+    if patching.is_wanted:
+        made = patching.make(results, rules, memory(use_cache=not no_cache))
+    elif wrote:
         results = applying.write(results, cwd)
     elif patch:
         write_file(patch, b"".join(diffs.values()))
@@ -170,6 +186,8 @@ def apply(
         return rows.exit_code or code
     text.render_unfit(settle.unfit, talk)
     text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
+    for line in made:
+        talk.print(line, soft_wrap=True, highlight=False, markup=False)
     if dry_run and not patch:
         write_diff(b"".join(diffs.values()))
     elif from_stdin and not patch:
