@@ -88,9 +88,8 @@ class Repository:
         status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
         states = git(self.root, "--literal-pathspecs", *status, "--", *names).split(b"\0")
         for state in filter(None, states):
-            raise UsageMistake(
-                f"{shown(os.fsdecode(state[3:]))}: has changes that are not committed; commit them first"
-            )
+            name = shown(os.fsdecode(state[3:]))
+            raise UsageMistake(f"{name}: has changes that are not committed; commit or stash them first")
 
     def switch_to_new(self, branch: str) -> Repository:
         """The repository on a new branch. Raises `Failure`."""
