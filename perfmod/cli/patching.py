@@ -91,14 +91,14 @@ def apply_reviewed(patch: Path, paths: Sequence[str], *, partial: bool, dry_run:
     from perfmod.codemods.results import Outcome
     from perfmod.patches.reviewed import reviewed
     from perfmod.report.output import console, write_diff
-    from perfmod.roots import project_root, shown
+    from perfmod.roots import git_root, shown
 
     cwd = Path(os.path.realpath(Path.cwd()))
     only = [Path(os.path.realpath(cwd / path)) for path in paths]
     for path, given in zip(only, paths, strict=True):
         if not path.exists():
             raise UsageMistake(f"{shown(given)}: no such file or folder")
-    results = reviewed(patch, project_root(cwd), only, partial=partial)
+    results = reviewed(patch, git_root(cwd) or cwd, only, partial=partial)
     if dry_run:
         write_diff(b"".join(applying.patch(results, cwd).values()))
     else:

@@ -96,7 +96,7 @@ def _read(path: str, root: Path, files: Sequence[EditedFile]) -> bytes:
             raise _Unfit("is no file")
         return disk.read(real)
     except FileNotFoundError as error:
-        raise _Unfit("is not there; paths in a patch begin at the root of the repository") from error
+        raise _Unfit("is not there; paths in a patch begin at the root of the repository, or where you are") from error
     except (OSError, RuntimeError) as error:
         raise _Unfit(f"cannot be read: {explain(error) if isinstance(error, OSError) else error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -87,6 +88,17 @@ def test_a_patch_by_git(project: Path, write: Write, perfmod: Run, form: list[st
     write("p.patch", data)
     assert perfmod("apply", "--from", "p.patch").code == ExitCode.OK
     assert (project / "pkg/a.py").read_text() == AFTER
+
+
+def test_outside_of_a_repository(project: Path, write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(project / ".git")
+    write("pyproject.toml", "")
+    write("deep/pkg/a.py", BEFORE)
+    monkeypatch.chdir(project / "deep")
+    perfmod("apply", ".", "--patch", "p.patch")
+    assert perfmod("apply", "--from", "p.patch").err == "pkg/a.py: changed\n1 of 1 file changed\n"
+    assert (project / "deep/pkg/a.py").read_text() == AFTER
+    assert perfmod("revert").code == ExitCode.OK
 
 
 def test_hunks_that_were_deleted(project: Path, patch: Path, perfmod: Run) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 from cli_fakes.running import Run, Write
 from repositories import PLAIN, commit_all, git, subjects
+from verify_evidence import rich
 
 from perfmod.errors import ExitCode
+from perfmod.verify.evidence import RuleRow, Verdict
+from perfmod.verify.report import evidence_json
 
 FILES = {
     "crlf.py": b"\xef\xbb\xbfx = 1\r\ntorch_slow()\r\n\x0c\r\ntorch_slow(2)\r\n",
@@ -116,6 +121,20 @@ def test_the_message(repository: Path, tmp_path: Path, perfmod: Run) -> None:
     )
     trailers = git(repository, "log", "-1", "--format=%(trailers:key=Perfmod-Finding,valueonly)").decode()
     assert trailers.split() == ["open.py", "PM901", fingerprint]
+
+
+def test_what_a_verification_found_out(repository: Path, tmp_path: Path, write: Write, perfmod: Run) -> None:
+    (row,) = json.loads(perfmod("check", "open.py", "--output-format", "json").out)["findings"][:1]
+    rule = RuleRow("PM901", "slow-call", "bitwise", ("open.py:2",), Verdict.PROVEN, 1.21, 1.18, 1.25, 2.0)
+    record = evolve(rich(), files=(), rules=(evolve(rule, fingerprints=(row["fingerprint"],)),))
+    write(".perfmod/runs/evidence.json", evidence_json.render(record))
+    perfmod("apply", "open.py", "--patch-series", "../series")
+    git(repository, "am", "--quiet", *map(str, (tmp_path / "series").iterdir()))
+    said = " ".join(git(repository, "log", "-1", "--format=%B").decode().split())
+    assert (
+        "Evidence: proven, a step took 1.21 times as long before (1.18 to 1.25), 2 fewer synchronisations per" in said
+    )
+    assert "[.perfmod/runs/evidence.json] When PM901 changes results" in said
 
 
 def test_a_finding_comes_after_what_it_builds_on(repository: Path, tmp_path: Path, perfmod: Run) -> None:

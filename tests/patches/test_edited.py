@@ -63,7 +63,7 @@ def repository() -> Iterator[Path]:
         yield Path(folder)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=FILES, between=FILES, after=FILES)
 def test_git_am_and_from_agree(repository: Path, before: bytes, between: bytes, after: bytes) -> None:
     """Of two mails in a row, read by git, and as one file by hand."""
@@ -73,6 +73,9 @@ def test_git_am_and_from_agree(repository: Path, before: bytes, between: bytes, 
     mails = [
         mail(AUTHOR, message, unified_diff("a.py", *pair), number, 2) for number, pair in enumerate(pairs, start=1)
     ]
+    (repository / "a.py").write_bytes(before)
+    git(repository, "apply", stdin=unified_diff("a.py", before, between))
+    assert (repository / "a.py").read_bytes() == between
     (repository / "a.py").write_bytes(before)
     git(repository, "add", "a.py")
     git(repository, "commit", "--quiet", "--allow-empty", "--message=before")
