@@ -132,11 +132,12 @@ def _body(lines: Sequence[bytes], start: int, header: re.Match[bytes]) -> tuple[
         end = start
         while end < len(lines) and _is_of_hunk(lines, end):
             end += 1
-        if end < len(lines) and not lines[end].startswith(_BEHIND):
-            raise PatchError(f"line {end + 1} stands in a hunk and begins with neither a blank nor + nor -")
         # An empty line may be a blank context line whose sign an editor took away; at the end it is none.
         while end > start and lines[end - 1] in (b"\n", b"\r\n"):
             end -= 1
+    behind = _behind_blanks(lines, end)
+    if behind < len(lines) and not lines[behind].startswith(_BEHIND):
+        raise PatchError(f"line {behind + 1} stands in a hunk and begins with neither a blank nor + nor -")
     body = [b" " + line if line in (b"\n", b"\r\n") else line for line in lines[start:end]]
     old, new = _counts(body)
     if not any(line.startswith((b"+", b"-")) for line in body):
@@ -157,11 +158,16 @@ def _stated_end(lines: Sequence[bytes], start: int, stated: tuple[int, int]) -> 
         end += 1
     if end < len(lines) and lines[end].startswith(b"\\"):
         end += 1
-    following = end
-    while following < len(lines) and not lines[following].strip(b"\r\n"):
-        following += 1
-    is_right = (old, new) == (0, 0) and not (following < len(lines) and _is_of_hunk(lines, following))
+    behind = _behind_blanks(lines, end)
+    is_right = (old, new) == (0, 0) and not (behind < len(lines) and _is_of_hunk(lines, behind))
     return end if is_right else None
+
+
+def _behind_blanks(lines: Sequence[bytes], at: int) -> int:
+    """The first line from `at` on that is not empty."""
+    while at < len(lines) and not lines[at].strip(b"\r\n"):
+        at += 1
+    return at
 
 
 def _is_of_hunk(lines: Sequence[bytes], at: int) -> bool:

@@ -257,6 +257,10 @@ def test_what_is_not_taken(project: Path, write: Write, perfmod: Run, patch: str
             "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x\n+y\nz = 1\n",
             "p.patch: line 6 stands in a hunk and begins with neither a blank nor + nor -",
         ),
+        (
+            "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\n+y\nz = 1\n",
+            "p.patch: line 6 stands in a hunk and begins with neither a blank nor + nor -",
+        ),
     ],
 )
 def test_what_is_no_patch(write: Write, perfmod: Run, patch: str, complaint: str) -> None:
