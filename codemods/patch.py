@@ -67,7 +67,7 @@ def parse_hunks(patch: bytes) -> tuple[Hunk, ...]:
         raise PatchError(f"cannot be read as a unified diff: {error}".strip()) from error
     hunks = []
     for file in files:
-        path = _unquoted(file.source_file)
+        path = unquoted(file.source_file.encode("latin-1")).removeprefix("a/")
         for hunk in file:
             old: list[bytes] = []
             new: list[bytes] = []
@@ -144,12 +144,11 @@ def _escaped(byte: int) -> bytes:
     return bytes([byte]) if 32 <= byte < 127 else b"\\%03o" % byte
 
 
-def _unquoted(name: str) -> str:
-    """The path of a header line that was decoded as Latin-1, without its prefix."""
-    data = name.encode("latin-1")
+def unquoted(data: bytes) -> str:
+    """The path that a header line names, with its prefix."""
     if data.startswith(b'"') and data.endswith(b'"'):
         data = _ESCAPED.sub(_unescaped, data[1:-1])
-    return data.decode("utf-8", "surrogateescape").removeprefix("a/")
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:

@@ -18,9 +18,9 @@ from perfmod.cli.options import (
     Jobs,
     LowImpact,
     NoCache,
+    OptionalPaths,
     OutputFile,
     OutputFormat,
-    Paths,
     Select,
     Statistics,
     TimeLimit,
@@ -29,6 +29,7 @@ from perfmod.cli.options import (
     apply_command,
     options,
 )
+from perfmod.cli.patching import Branch, Commits, FromPatch, Grouping, Partial, PatchSeries
 from perfmod.cli.script_arguments import script_arguments
 from perfmod.cli.verifying import (
     Budget,
@@ -65,7 +66,7 @@ Verify = Annotated[
 
 def apply(
     context: typer.Context,
-    paths: Paths,
+    paths: OptionalPaths = None,
     dry_run: DryRun = False,
     select: Select = None,
     extend_select: ExtendSelect = None,
@@ -74,6 +75,12 @@ def apply(
     low_impact: LowImpact = None,
     force_exclude: ForceExclude = None,
     patch: PatchFile = None,
+    patch_series: PatchSeries = None,
+    commits: Commits = False,
+    by: Grouping = None,
+    branch: Branch = None,
+    reviewed: FromPatch = None,
+    partial: Partial = False,
     decisions: DecisionsFile = None,
     output_format: FindingsFormat = OutputFormat.TEXT,
     output_file: OutputFile = None,
@@ -107,11 +114,12 @@ def apply(
 
     from perfmod import applying
     from perfmod.cli.examining import examined
+    from perfmod.cli.patching import Patching, apply_reviewed, require_fitting
     from perfmod.cli.printing import print_rows, require_format, view_of
     from perfmod.cli.proven import proven
     from perfmod.errors import ExitCode, UsageMistake
     from perfmod.files import STDIN
-    from perfmod.memory import cards
+    from perfmod.memory import cards, memory
     from perfmod.report import text
     from perfmod.report.destination import Destination
     from perfmod.report.output import console, write_file
@@ -119,7 +127,12 @@ def apply(
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
 
+    paths = paths or []
+    require_fitting(context, paths)
+    if reviewed is not None:
+        return apply_reviewed(reviewed, paths, partial=partial, dry_run=dry_run)
     cwd = Path.cwd()
+    patching = Patching(patch_series, commits=commits, branch=branch, by=by)
     if verify and (len(paths) != 1 or paths == [STDIN]):
         raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
     from_stdin = paths == [STDIN]
@@ -176,9 +189,12 @@ def apply(
         )
         results, code = proven(asked, results, report)
         told(results)
-    wrote = not (dry_run or patch or from_stdin)
+    wrote = not (dry_run or patch or patch_series or from_stdin)
     diffs = {} if wrote and output_format is not OutputFormat.JSON else applying.patch(results, cwd)
-    if wrote:
+    made: Sequence[str] = ()
+    if patching.is_wanted:
+        made = patching.make(results, rules, memory(use_cache=not no_cache))
+    elif wrote:
         results = applying.write(results, cwd)
     elif patch:
         write_file(patch, b"".join(diffs.values()))
@@ -192,6 +208,7 @@ def apply(
     if output_format is not OutputFormat.JSON:
         text.render_unfit(settle.unfit, talk)
         text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
+        text.render_notes(made, talk)
     if is_text and dry_run and not patch:
         result.write_diff(b"".join(diffs.values()))
     elif is_text and from_stdin and not patch:

@@ -39,6 +39,10 @@ Paths = Annotated[
     list[str],
     typer.Argument(help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."),
 ]
+OptionalPaths = Annotated[
+    list[str] | None,
+    typer.Argument(help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."),
+]
 Select = Annotated[
     list[str] | None,
     typer.Option(

@@ -21,9 +21,9 @@ def along(row: FindingRow) -> str:
     return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
 
 
-def counted(number: int, noun: str) -> str:
-    """A number of things: `1 file`, `2 files`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def counted(number: int, noun: str, nouns: str = "") -> str:
+    """A number of things: `1 file`, `2 files`; `nouns` where the plural has no plain s."""
+    return f"{number} {noun if number == 1 else nouns or f'{noun}s'}"
 
 
 def _how(row: FindingRow) -> str:

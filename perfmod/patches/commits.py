@@ -1,0 +1,224 @@
+"""The steps of a series as commits, made by git itself: its hooks run, and author and signature are the user's.
+
+`git commit --only` takes the named files and leaves the index and all other files as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from attrs import frozen
+
+from perfmod.errors import Failure, Interrupted, UsageMistake, explain
+from perfmod.git import GitFailed, git
+from perfmod.patches.messages import Message
+from perfmod.patches.steps import Step
+from perfmod.roots import git_root, shown
+from perfmod.writing import NotWritten, replace
+
+_UNDER_WAY = {
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or `git am`",
+}
+"""What git is in the middle of, by what lies in its folder then."""
+_OF_ANOTHER = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE")
+"""What git sets for hooks, one of which may have started perfmod, and what would lead it to another repository."""
+_PATIENCE = 10.0
+"""Seconds that git has to clean up after Ctrl-C."""
+
+
+class _Refused(Exception):
+    """A commit that was not made; the files are as they were before it. The message says why."""
+
+
+@frozen
+class Repository:
+    """A repository that is ready for commits.
+
+    Attributes:
+        root: its folder, links followed.
+        branch: the current one; empty where HEAD is detached.
+    """
+
+    root: Path
+    branch: str
+
+    @classmethod
+    def ready(cls, cwd: Path, new_branch: str | None) -> Repository:
+        """The repository around `cwd`.
+
+        Raises:
+            UsageMistake: there is none, it is in the middle of something, or the new branch is there already.
+        """
+        found = git_root(Path(os.path.realpath(cwd)))
+        if found is None:
+            raise UsageMistake(f"{shown(cwd)}: is in no git repository, so --commits cannot make commits here")
+        folder = Path(os.fsdecode(git(found, "rev-parse", "--absolute-git-dir")).removesuffix("\n"))
+        for name, what in _UNDER_WAY.items():
+            if (folder / name).exists():
+                raise UsageMistake(f"{shown(found)}: is in the middle of {what}; finish it or abort it first")
+        if new_branch is not None:
+            _require_new(found, new_branch)
+        with contextlib.suppress(GitFailed):
+            branch = os.fsdecode(git(found, "symbolic-ref", "--short", "-q", "HEAD")).strip()
+            return cls(found, branch)
+        return cls(found, "")
+
+    def require_clean(self, paths: Sequence[Path]) -> None:
+        """Raise `UsageMistake` unless files (real paths) are as they were committed."""
+        for path in paths:
+            if git_root(path.parent) != self.root:
+                raise UsageMistake(f"{shown(path)}: is not in the repository {shown(self.root)}")
+        if not paths:
+            return
+        names = [path.relative_to(self.root).as_posix() for path in paths]
+        tracked = git(self.root, "--literal-pathspecs", "ls-files", "-z", "--", *names).split(b"\0")
+        for name in names:
+            if os.fsencode(name) not in tracked:
+                raise UsageMistake(f"{shown(name)}: is not under version control; commit it first")
+        status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        states = git(self.root, "--literal-pathspecs", *status, "--", *names).split(b"\0")
+        for state in filter(None, states):
+            name = shown(os.fsdecode(state[3:]))
+            raise UsageMistake(f"{name}: has changes that are not committed; commit or stash them first")
+
+    def switch_to_new(self, branch: str) -> Repository:
+        """The repository on a new branch. Raises `Failure`."""
+        git(self.root, "checkout", "--quiet", "-b", branch)
+        return Repository(self.root, branch)
+
+    def commit(self, steps: Sequence[tuple[Step, Message]], again: str) -> None:
+        """Write the files of each step and commit them; `again` is the command that makes what is left.
+
+        Raises:
+            Failure: git or a hook refused a commit. The files are as they were before that one; those before it stay.
+            Interrupted: Ctrl-C; likewise.
+        """
+        start = self._head()
+        for number, (step, message) in enumerate(steps, start=1):
+            with self._told(f"commit {number} of {len(steps)} ({message.subject})", start, again):
+                self._commit(step, message)
+
+    @contextlib.contextmanager
+    def _told(self, what: str, start: bytes, again: str) -> Iterator[None]:
+        """Turns the end of it into words about what was done since the commit `start`."""
+        try:
+            yield
+        except _Refused as error:
+            which = f"{what} was not made, and its files are as before"
+            raise Failure(f"{which}: {error}; {self._made(start)}; `{again}` makes what is left") from error
+        except KeyboardInterrupt as error:
+            raise Interrupted(f"interrupted; {self._made(start)}; `{again}` makes what is left") from error
+
+    def _made(self, start: bytes) -> str:
+        count = int(git(self.root, "rev-list", "--count", f"{start.decode().strip()}..HEAD"))
+        return f"{count} {'commit was' if count == 1 else 'commits were'} made"
+
+    def _commit(self, step: Step, message: Message) -> None:
+        """Raises `_Refused`, or `Failure` where a hook changed what was committed."""
+        head = self._head()
+        try:
+            with _refused(step):
+                for path, after in step.after.items():
+                    replace(path, after, step.before[path])
+                is_made = self._run_git(step, message)
+        except KeyboardInterrupt:
+            if self._head() == head:
+                _restore(step)
+            raise
+        different = [shown(path.relative_to(self.root)) for path in _different(step.after)]
+        if not is_made:
+            _restore(step)
+            if different:
+                raise _Refused(
+                    f"a hook changed {', '.join(different)}, as formatters do; to let it, run perfmod without "
+                    "--commits and commit the result yourself, or switch the hook off"
+                )
+            raise _Refused("git or a hook refused it, for the reason above; remove that")
+        if different:
+            names = ", ".join(different)
+            raise Failure(
+                f"the commit ({message.subject}) was made, but a hook changed {names} in it; look at `git show HEAD`, "
+                "and run perfmod again for the rest"
+            )
+
+    def _run_git(self, step: Step, message: Message) -> bool:
+        """Whether git made the commit; what it and the hooks say goes to stderr."""
+        names = [path.relative_to(self.root).as_posix() for path in step.after]
+        options = ("--quiet", "--cleanup=whitespace", "--only", "--file=-")
+        process = subprocess.Popen(
+            ["git", "--literal-pathspecs", "commit", *options, "--", *names],
+            cwd=self.root,
+            env={name: value for name, value in os.environ.items() if name not in _OF_ANOTHER},
+            stdin=subprocess.PIPE,
+            stdout=2,
+        )
+        try:
+            process.communicate(message.text.encode())
+        except KeyboardInterrupt:
+            # Killed, it would leave its lock behind.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.wait()
+            raise
+        return process.returncode == 0
+
+    def _head(self) -> bytes:
+        return git(self.root, "rev-parse", "HEAD")
+
+
+def _require_new(root: Path, branch: str) -> None:
+    try:
+        git(root, "check-ref-format", "--branch", branch)
+    except GitFailed as error:
+        raise UsageMistake(f"--branch {shown(branch)}: is no name for a branch") from error
+    with contextlib.suppress(GitFailed):
+        git(root, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}")
+        raise UsageMistake(f"--branch {shown(branch)}: that branch is there already; name a new one")
+
+
+@contextlib.contextmanager
+def _refused(step: Step) -> Iterator[None]:
+    """Turns what goes wrong with the disk, or with starting git, into a refusal."""
+    try:
+        yield
+    except NotWritten as error:
+        _restore(step)
+        raise _Refused(f"a file {error.reason}") from error
+    except OSError as error:
+        _restore(step)
+        raise _Refused(f"git cannot be run: {explain(error)}") from error
+
+
+def _different(contents: Mapping[Path, bytes]) -> list[Path]:
+    return [path for path, data in contents.items() if _read(path) != data]
+
+
+def _restore(step: Step) -> None:
+    """Give the files the bytes that they had before a step. Raises `Failure`."""
+    different = _different(step.before)
+    try:
+        for path in different:
+            replace(path, step.before[path], _read(path))
+    except NotWritten as error:
+        names = shlex.join(map(str, different))
+        raise Failure(f"a file {error.reason}; `git checkout HEAD -- {names}` restores it") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
