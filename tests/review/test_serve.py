@@ -92,7 +92,7 @@ def decision(item: dict[str, Any], verdict: str = "accepted", **changed: object)
 def kept(project: Path) -> dict[str, str]:
     """Verdicts by rule."""
     rows = json.loads((project / ".perfmod" / "decisions.json").read_text())["decisions"]
-    return {row["rule"]: row["verdict"] for row in rows}
+    return {row["rule"]: row["verdict"] for row in rows if row}
 
 
 def test_decisions_are_kept_and_applied(served: Served, project: Path) -> None:
