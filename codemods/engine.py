@@ -34,6 +34,7 @@ from perfmod.transforms.facts.old_torch import (
     made_volatile,
 )
 from perfmod.transforms.finding import Change, Edit, Finding, Place, PlacedEdit, Safety
+from perfmod.transforms.fingerprint import fingerprint
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.source import Source
 
@@ -434,8 +435,10 @@ class _Rewriting:
         """A finding of the current texts, with what it says and its edits in the given ones."""
         own = self._place_of(finding, path)
         is_alone = own in self.alone
+        given = self.words.in_given(finding, self.texts[path])
         return evolve(
-            self.words.in_given(finding, self.texts[path]),
+            given,
+            fingerprint=fingerprint(given.code, given.scope, given.snippet),
             placed=self.alone.get(own) if is_alone or finding.edits or finding.elsewhere else (),
             builds_on=() if is_alone else self._builds_on(finding, path),
             questions=tuple(self.texts[each.path or path].asked(each) for each in finding.questions),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attrs import field, frozen
 
 from perfmod.transforms.finding import Finding, Numerics, Place, Safety
+from perfmod.transforms.fingerprint import fingerprint
 from perfmod.transforms.outside import OutsideSetting
 from perfmod.transforms.policy import Policy
 
@@ -54,7 +55,7 @@ class Choice:
         """Whether a finding that has edits may be applied."""
         if self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE):
             return True
-        return bool(self.accepted) and finding.fingerprint in self.accepted
+        return bool(self.accepted) and fingerprint(finding.code, finding.scope, finding.snippet) in self.accepted
 
     def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether the user asked for it; an open question of a rule on request needs both flags."""

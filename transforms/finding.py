@@ -6,8 +6,6 @@ import enum
 
 from attrs import frozen
 
-from perfmod.transforms.fingerprint import fingerprint
-
 
 class Numerics(str, enum.Enum):
     """How far the results of a rewritten step may lie from the original's; picks the test that has to prove it."""
@@ -175,6 +173,8 @@ class Finding:
             training is as `numerics` says.
         questions: what is open, where the safety is `unsafe`.
         observed: what a run showed of that, where it answered all of it with yes.
+        fingerprint: in what the engine hands out, sixteen hexadecimal digits that survive edits elsewhere in the file
+            and another formatting of its code, see `perfmod.transforms.fingerprint`.
     """
 
     code: str
@@ -204,13 +204,9 @@ class Finding:
     placed: tuple[PlacedEdit, ...] | None = None
     builds_on: tuple[Place, ...] = ()
     observed: tuple[str, ...] = ()
+    fingerprint: str = ""
 
     @property
     def changes(self) -> tuple[Change, ...]:
         """What it changes, by file; its own comes first, whether or not it is changed."""
         return (Change("", self.edits, self.imports, self.definitions), *self.elsewhere)
-
-    @property
-    def fingerprint(self) -> str:
-        """Sixteen hexadecimal digits that survive edits elsewhere in the file and another formatting of its code."""
-        return fingerprint(self.code, self.scope, self.snippet)
