@@ -306,14 +306,8 @@ def main() -> int:
                 continue
             rows.append(compared(given))
             console.print_json(data=rows[-1])
-    results = {
-        "revision": revision(),
-        "machine": machine(),
-        "seed": arguments.seed,
-        "options": OPTIONS,
-        "projects": rows,
-    }
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+            results = {"revision": revision(), "machine": machine(), "seed": arguments.seed, "options": OPTIONS}
+            RESULTS.write_text(json.dumps(results | {"projects": rows}, indent=2) + "\n")
     return int(any(way != "identical" for row in rows for way in row["ways"].values()))
 
 
