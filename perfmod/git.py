@@ -26,6 +26,16 @@ OF_ONE_REPOSITORY = (
     "GIT_WORK_TREE",
 )
 """What git sets for its hooks, which would lead a command in another folder astray, and what changes its output."""
+PLAIN_DIFF = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-relative",
+    "--submodule=short",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
+"""Options with which `git diff` says the same under any configuration."""
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -117,7 +127,7 @@ class Changes:
             yield os.fsdecode(fields[number + 1]), os.fsdecode(fields[number + 2])
 
     def _changed_lines(self) -> Iterator[tuple[str, Lines]]:
-        diff = self._diff("--unified=0", "--inter-hunk-context=0", "--src-prefix=a/", "--dst-prefix=b/")
+        diff = self._diff("--unified=0", "--inter-hunk-context=0")
         lines = iter(diff.split(b"\n"))
         name, ranges = "", list[tuple[int, int]]()
         for line in lines:
@@ -134,8 +144,7 @@ class Changes:
                     left -= not next(lines).startswith(b"\\")
 
     def _diff(self, *options: str) -> bytes:
-        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--find-renames", "--submodule=short")
-        return git(self._root, "diff", *plain, *options, self._base, "--")
+        return git(self._root, "diff", *PLAIN_DIFF, "--find-renames", *options, self._base, "--")
 
 
 def _base(root: Path, since: str) -> str:
