@@ -251,7 +251,7 @@ class Terminal:
         outcome = words.OUTCOMES.get(finding.state)
         facts = [
             ("why", "; ".join(dict.fromkeys(each.finding.reason for each in group))),
-            ("differs", words.differs(item)),
+            ("results", words.results(item)),
             ("outcome", outcome or ""),
             ("proof", words.proven(item.proof) if item.proof is not None else ""),
             ("needs", ", ".join(words.title(self.review.items[key]) for key in item.builds_on)),
