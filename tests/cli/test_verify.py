@@ -195,6 +195,7 @@ def test_a_run_answers_open_questions(project: Path, perfmod: Run, write: Write)
     assert "stale: train.py has changed since" in again.out.decode()
 
 
+@pytest.mark.exhaustive
 def test_what_people_decided_is_proven_and_nothing_else(project: Path, perfmod: Run, write: Write) -> None:
     """Who accepted a rewrite has answered its open question, which no run could; what was rejected is not tried."""
     risky = "\n\ndef torch_risky(x):\n    return 1.0\n\n\ndef torch_brave(x):\n    return 1.0\n"
