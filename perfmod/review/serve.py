@@ -96,7 +96,8 @@ class ReviewServer(ThreadingHTTPServer):
             raise Refused(HTTPStatus.BAD_REQUEST, 'the request has no list "decisions"')
         with self._lock:
             known = {
-                (item.path, item.finding.fingerprint, item.occurrence): item.key for item in self.review.items.values()
+                (item.path, item.finding.fingerprint, item.occurrence, item.of): item.key
+                for item in self.review.items.values()
             }
             wanted: dict[tuple[Verdict, str], list[str]] = {}
             for row in rows:
@@ -217,12 +218,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing: the terminal tells what was decided in the end."""
 
 
-def _decision(row: object) -> tuple[Verdict, str, tuple[str, str, int]]:
+_Identity = tuple[str, str, int, int]
+"""Path, fingerprint, and which of how many: their numbers change once some are applied."""
+
+
+def _decision(row: object) -> tuple[Verdict, str, _Identity]:
     """Verdict, note and identity of a row. Raises `Refused`."""
-    kinds = {"path": str, "fingerprint": str, "occurrence": int, "verdict": str}
+    kinds = {"path": str, "fingerprint": str, "occurrence": int, "of": int, "verdict": str}
     if not isinstance(row, dict) or not all(isinstance(row.get(name), kind) for name, kind in kinds.items()):
         raise Refused(HTTPStatus.BAD_REQUEST, f"a decision needs {', '.join(kinds)}")
     note = row.get("note", "")
     if row["verdict"] not in {verdict.value for verdict in Verdict} or not isinstance(note, str):
         raise Refused(HTTPStatus.BAD_REQUEST, "a verdict is accepted, rejected or undecided, and a note is a string")
-    return Verdict(row["verdict"]), note, (row["path"], row["fingerprint"], row["occurrence"])
+    return Verdict(row["verdict"]), note, (row["path"], row["fingerprint"], row["occurrence"], row["of"])

@@ -92,7 +92,8 @@ class Review:
         """
         changes = dict.fromkeys(keys, (verdict, note))
         if verdict is Verdict.ACCEPTED:
-            changes = {**dict.fromkeys(self._reach(keys, self._bases), (verdict, "")), **changes}
+            bases = [key for key in self._reach(keys, self._bases) if self.items[key].verdict is not verdict]
+            changes = {**dict.fromkeys(bases, (verdict, "")), **changes}
         else:
             others = [key for key in self._reach(keys, self._users) if self.items[key].verdict is Verdict.ACCEPTED]
             changes = {**dict.fromkeys(others, (Verdict.UNDECIDED, "")), **changes}

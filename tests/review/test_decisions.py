@@ -174,7 +174,9 @@ def test_accepting_takes_what_it_builds_on_along(project: Path) -> None:
     review = Review.of((".",), Options(extend_select=("PM203",)), cwd=project)
     items = {item.finding.code: item for item in review.items.values()}
     assert items["PM203"].builds_on == (items["PM201"].key,)
+    review.decide([items["PM201"].key], A, "eight cores")
     review.decide([items["PM203"].key], A)
+    assert review.items[items["PM201"].key].note == "eight cores"
     assert dict(verdicts(review)) == {
         "PM201": "accepted",
         "PM202": "undecided",
