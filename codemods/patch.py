@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from attrs import frozen
 from unidiff.errors import UnidiffParseError
@@ -49,12 +49,7 @@ def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
     for group in grouped(old, new):
         first, last = group[0], group[-1]
         out.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n".encode())
-        for tag, old_start, old_end, new_start, new_end in group:
-            if tag == "equal":
-                out += [_line(b" ", line) for line in old[old_start:old_end]]
-            else:
-                out += [_line(b"-", line) for line in old[old_start:old_end]]
-                out += [_line(b"+", line) for line in new[new_start:new_end]]
+        out += [_line(sign.encode(), line) for sign, line in signed(group, old, new)]
     return _header(path) + b"".join(out) if out else b""
 
 
@@ -110,6 +105,16 @@ def grouped(old: Sequence[bytes], new: Sequence[bytes]) -> Iterable[Sequence[Opc
     """What differs between two files, as difflib groups it into hunks with context."""
     matcher = difflib.SequenceMatcher(None, old, new, autojunk=len(old) > _SMALL)
     return matcher.get_grouped_opcodes(CONTEXT)
+
+
+def signed(hunk: Sequence[Opcode], old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+    """The lines of a hunk, each with its sign: a space for context, `-` for one that goes, `+` for one that comes."""
+    for tag, old_start, old_end, new_start, new_end in hunk:
+        if tag == "equal":
+            yield from ((" ", line) for line in old[old_start:old_end])
+        else:
+            yield from (("-", line) for line in old[old_start:old_end])
+            yield from (("+", line) for line in new[new_start:new_end])
 
 
 def _range(start: int, end: int) -> str:

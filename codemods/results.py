@@ -53,12 +53,12 @@ class Choice:
 
     def admits(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether a finding that has edits may be applied."""
-        if self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE):
-            return True
-        return bool(self.accepted) and fingerprint(finding.code, finding.scope, finding.snippet) in self.accepted
+        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
 
     def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
-        """Whether the user asked for it; an open question of a rule on request needs both flags."""
+        """Whether somebody asked for it or accepted it; an open question of a rule on request needs both flags."""
+        if self.accepted and fingerprint(finding.code, finding.scope, finding.snippet) in self.accepted:
+            return True
         if is_on_request(finding, rule) and finding.code not in self.opted_in:
             return False
         if finding.safety is Safety.LOW_IMPACT:

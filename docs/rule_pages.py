@@ -25,13 +25,6 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 
 from golden_harness.golden import Golden, goldens  # noqa: E402
 
-NUMERICS = {
-    "bitwise": "the same bits",
-    "rounding": "the same mathematics in another order of operations",
-    "sampling": "the same distribution, other random draws",
-    "precision": "other number formats or kernels",
-    "behavioural": "another training",
-}
 SAFETY = {
     "safe": "applied by default",
     "unsafe": "an open question, applied with `--unsafe`",
@@ -55,13 +48,13 @@ def page_path(rule: Rule) -> Path:
 
 def render_page(rule: Rule, cases: Sequence[Golden], measured: Sequence[Gain]) -> str:
     """A rule's page as Markdown."""
-    numerics, safety = rule.numerics.value, rule.safety.value
+    safety = rule.safety.value
     facts = [
         table_row("", ""),
         table_row("---", "---"),
         table_row("family", rule.family.value),
         table_row("rewrite", rule.fix_title),
-        table_row("numerics", f"{numerics}: {NUMERICS[numerics]}"),
+        table_row("numerics", f"{rule.numerics.value}: {rule.numerics.words}"),
         table_row("outcome at best", SAFETY[safety]),
         table_row("needs", f"torch {rule.min_torch} or later"),
         table_row("status", rule.status.value),

@@ -24,7 +24,7 @@ from perfmod.examined import Examined
 from perfmod.report.rows import UNLISTED, FindingRow, Report
 from perfmod.roots import from_here, project_root, shown
 from perfmod.selection import rules_for
-from perfmod.writing import NotWritten, replace
+from perfmod.writing import NotWritten, permissions, replace, write_new
 
 SCHEMA_VERSION = 1
 
@@ -79,7 +79,7 @@ class Baseline:
             document = json.loads(disk.read(path))
         except OSError as error:
             raise UsageMistake(f"{where}: the baseline cannot be read: {explain(error)}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageMistake(f"{where}: is no baseline, since it is not JSON: {error}") from error
         try:
             version = document["schema_version"]
@@ -106,9 +106,10 @@ class Baseline:
         text = f'{{\n  "schema_version": {SCHEMA_VERSION},\n  "findings": {findings}\n}}\n'
         where = shown(from_here(self.path))
         try:
-            # One that is new has the permissions that any new file has; one that is there keeps its own.
-            self.path.touch()
-            replace(self.path, text.encode(), self.path.read_bytes())
+            if self.path.exists():
+                replace(self.path, text.encode(), self.path.read_bytes())
+            else:
+                write_new(self.path, text.encode(), mode=permissions(self.path))
         except NotWritten as error:
             raise Failure(f"{where}: {error.reason}") from error
         except OSError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Final
 
 from attrs import frozen
 
@@ -20,6 +22,20 @@ class Numerics(str, enum.Enum):
     """Other number formats or kernels: AMP, TF32, compile, fused kernels."""
     BEHAVIOURAL = "behavioural"
     """The training itself changes: batch size, dropped guards."""
+
+    @property
+    def words(self) -> str:
+        """What that means for results, for somebody who does not know the names."""
+        return _NUMERICS_WORDS[self]
+
+
+_NUMERICS_WORDS: Final[Mapping[Numerics, str]] = {
+    Numerics.BITWISE: "equal to the last bit",
+    Numerics.ROUNDING: "the same mathematics in another order of operations, equal up to rounding",
+    Numerics.SAMPLING: "the same distribution, other random draws",
+    Numerics.PRECISION: "other number formats or kernels, which may differ by more than rounding",
+    Numerics.BEHAVIOURAL: "the training itself changes",
+}
 
 
 class Safety(str, enum.Enum):
@@ -167,7 +183,8 @@ class Finding:
         step_in_sight: whether a training step that reaches this code was seen in the file.
         unnamed: in what the engine hands out, the files that it would change and that nobody asked to be changed.
         placed: in what the engine hands out, its edits of the files as they were given if it alone is applied, with
-            the imports and definitions that are missing; None where it is only right on top of others.
+            the imports and definitions that are missing; None where there is no such state: it is only right on top
+            of others, or its imports would have to stand where it writes.
         builds_on: in what the engine hands out, those others.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding of float32; the
             training is as `numerics` says.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,7 +48,12 @@ from perfmod.cli.verifying import (
 )
 
 if TYPE_CHECKING:
+    from perfmod.cli.patching import Patching
     from perfmod.examined import Examined
+    from perfmod.memory import Memory
+    from perfmod.report.destination import Destination
+    from perfmod.report.view import View
+    from perfmod.transforms.card import Card
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")]
 PatchFile = Annotated[
@@ -112,17 +117,16 @@ def apply(
     """
     from attrs import evolve
 
-    from perfmod import applying
     from perfmod.cli.examining import examined
     from perfmod.cli.patching import Patching, apply_reviewed, require_fitting
-    from perfmod.cli.printing import print_rows, require_format, view_of
+    from perfmod.cli.printing import require_format, view_of
     from perfmod.cli.proven import proven
-    from perfmod.errors import ExitCode, UsageMistake
+    from perfmod.errors import ExitCode
     from perfmod.files import STDIN
     from perfmod.memory import cards, memory
     from perfmod.report import text
     from perfmod.report.destination import Destination
-    from perfmod.report.output import console, write_file
+    from perfmod.report.output import console
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
@@ -131,17 +135,13 @@ def apply(
     require_fitting(context, paths)
     if reviewed is not None:
         return apply_reviewed(reviewed, paths, partial=partial, dry_run=dry_run)
-    cwd = Path.cwd()
-    patching = Patching(patch_series, commits=commits, branch=branch, by=by)
-    if verify and (len(paths) != 1 or paths == [STDIN]):
-        raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
-    from_stdin = paths == [STDIN]
-    is_text = output_format is OutputFormat.TEXT
     require_format(output_format, statistics=statistics)
-    if output_file and is_text and (patch or not (dry_run or from_stdin)):
-        raise UsageMistake("--output-file gets what goes to stdout: add --dry-run without --patch, or --output-format")
-    result, talk = Destination(output_file), console(stderr=True)
-    rules = cards(use_cache=not no_cache)
+    patching = Patching(patch_series, commits=commits, branch=branch, by=by)
+    outlet = _Outlet(patching, patch, dry_run=dry_run, from_stdin=paths == [STDIN])
+    is_text = output_format is OutputFormat.TEXT
+    _require_sensible(paths, outlet, output_file if is_text else None, verify=verify)
+    result, talk, use_cache = Destination(output_file), console(stderr=True), not no_cache
+    rules = cards(use_cache=use_cache)
     chosen = options(
         select,
         extend_select,
@@ -151,7 +151,7 @@ def apply(
         time_limit=time_limit,
         force_exclude=force_exclude,
     )
-    settle = Settling.of(decisions, use_cache=not no_cache)
+    settle = Settling.of(decisions, use_cache=use_cache)
 
     def told(new: Sequence[Examined]) -> None:
         if is_text and not statistics:
@@ -159,10 +159,10 @@ def apply(
 
     results = examined(
         paths,
-        # What a run can decide is proposed to it, and only what is proven is written.
-        evolve(settle.options(chosen), proposing=verify),
+        # What a run can decide is proposed to it, unless people have decided; only what is proven is written.
+        evolve(settle.options(chosen), proposing=verify and decisions is None),
         jobs,
-        use_cache=not no_cache,
+        use_cache=use_cache,
         isolated=isolated,
         settle=settle,
         # What does not pay is taken back below, and nobody should read of it before.
@@ -189,29 +189,89 @@ def apply(
         )
         results, code = proven(asked, results, report)
         told(results)
-    wrote = not (dry_run or patch or patch_series or from_stdin)
-    diffs = {} if wrote and output_format is not OutputFormat.JSON else applying.patch(results, cwd)
-    made: Sequence[str] = ()
-    if patching.is_wanted:
-        made = patching.make(results, rules, memory(use_cache=not no_cache))
-    elif wrote:
-        results = applying.write(results, cwd)
-    elif patch:
-        write_file(patch, b"".join(diffs.values()))
+    diffs = outlet.diffs(results, output_format)
+    results, made = outlet.put(results, diffs, rules, memory(use_cache=use_cache))
 
-    rows = rows_of("apply", results, rules, wrote=wrote, patches=diffs)
-    view = view_of(rows, rules, statistics=statistics)
-    if not is_text:
-        print_rows(view, output_format, result)
-    else:
-        text.render_statistics(view.statistics or (), talk)
+    rows = rows_of("apply", results, rules, wrote=outlet.writes, patches=diffs)
+    outlet.print(view_of(rows, rules, statistics=statistics), results, diffs, output_format, result)
     if output_format is not OutputFormat.JSON:
         text.render_unfit(settle.unfit, talk)
         text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
         text.render_notes(made, talk)
-    if is_text and dry_run and not patch:
-        result.write_diff(b"".join(diffs.values()))
-    elif is_text and from_stdin and not patch:
-        result.write(b"".join(each.result.after for each in results))
     result.finish()
     return rows.exit_code or code
+
+
+def _require_sensible(paths: Sequence[str], outlet: _Outlet, text_file: Path | None, *, verify: bool) -> None:
+    """Raise `UsageMistake` where the paths or the file for the text do not go with what is wanted."""
+    from perfmod.errors import UsageMistake
+
+    if verify and (len(paths) != 1 or outlet.from_stdin):
+        raise UsageMistake("--verify takes one script, or one folder with --entry; arguments of the script go after --")
+    if text_file is not None and not outlet.prints:
+        raise UsageMistake("--output-file gets what goes to stdout: add --dry-run without --patch, or --output-format")
+
+
+class _Outlet:
+    """Where rewrites go: into the files, a patch, a series of patches, commits, or to standard output."""
+
+    def __init__(self, patching: Patching, patch: Path | None, *, dry_run: bool, from_stdin: bool) -> None:
+        self._patching, self._patch, self._dry_run, self.from_stdin = patching, patch, dry_run, from_stdin
+
+    @property
+    def writes(self) -> bool:
+        """Whether the files are changed, in commits or not."""
+        is_elsewhere = self._patch or self._dry_run or self.from_stdin
+        return self._patching.commits or not (is_elsewhere or self._patching.is_wanted)
+
+    @property
+    def prints(self) -> bool:
+        """Whether the rewrites go to standard output, as a diff or as new code."""
+        return not self._patch and (self._dry_run or self.from_stdin)
+
+    def diffs(self, results: Sequence[Examined], output_format: OutputFormat) -> Mapping[Path, bytes]:
+        """The diffs of changed files by real path, where somebody gets to see them."""
+        from perfmod import applying
+
+        is_seen = not self.writes or output_format is OutputFormat.JSON
+        return applying.patch(results, Path.cwd()) if is_seen else {}
+
+    def put(
+        self, results: list[Examined], diffs: Mapping[Path, bytes], rules: Sequence[Card], remembered: Memory | None
+    ) -> tuple[list[Examined], Sequence[str]]:
+        """Put rewrites where they go, other than to standard output; the results then, and what there is to say.
+
+        Raises `UsageMistake`, `Failure` and `Interrupted`.
+        """
+        from perfmod import applying
+        from perfmod.report.output import write_file
+
+        if self._patching.is_wanted:
+            return results, self._patching.make(results, rules, remembered)
+        if self.writes:
+            return applying.write(results, Path.cwd()), ()
+        if self._patch:
+            write_file(self._patch, b"".join(diffs.values()))
+        return results, ()
+
+    def print(
+        self,
+        view: View,
+        results: Sequence[Examined],
+        diffs: Mapping[Path, bytes],
+        output_format: OutputFormat,
+        destination: Destination,
+    ) -> None:
+        """Print the document of a format; as text the counts that were asked for, and the rewrites."""
+        from perfmod.cli.printing import print_rows
+        from perfmod.report import text
+        from perfmod.report.output import console
+
+        if output_format is not OutputFormat.TEXT:
+            print_rows(view, output_format, destination)
+            return
+        text.render_statistics(view.statistics or (), console(stderr=True))
+        if self.prints and self._dry_run:
+            destination.write_diff(b"".join(diffs.values()))
+        elif self.prints:
+            destination.write(b"".join(each.result.after for each in results))

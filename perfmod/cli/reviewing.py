@@ -10,6 +10,7 @@ from attrs import define, field
 from rich.console import Console
 from rich.text import Text
 
+from perfmod.cli.options import apply_command
 from perfmod.codemods import catalog
 from perfmod.config import Options
 from perfmod.errors import Failure, explain
@@ -74,11 +75,8 @@ class Reviewing:
         review = self.open()
         write_file(path, self._page(review))
         told = f"{counted(len(review.items), 'finding')} in {shown(path)}"
-        self._out.print(
-            f"{told}; `perfmod apply {shlex.join(self.paths)} --decisions FILE` applies what is exported from it",
-            highlight=False,
-            soft_wrap=True,
-        )
+        hint = f"`{self._command('apply')} --decisions FILE` applies what is exported from it"
+        text.render_notes([f"{told}; {hint}"], self._out)
 
     def in_browser(self) -> None:
         """Serve the page until Ctrl-C. Raises `Failure` where no port can be had."""
@@ -86,7 +84,7 @@ class Reviewing:
             server = ReviewServer(self.open, self._page, Path.cwd())
         except OSError as error:
             raise Failure(f"the page cannot be served: {explain(error)}") from error
-        self._out.print(f"{server.address} shows the review; Ctrl-C ends it", highlight=False, soft_wrap=True)
+        text.render_notes([f"{server.address} shows the review; Ctrl-C ends it"], self._out)
         with server:
             try:
                 server.serve_forever()
@@ -113,14 +111,16 @@ class Reviewing:
             return
         told = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
         where = f" in {shown(from_here(review.decisions.file))}" if review.decisions.rows else ""
-        self._out.print(f"{told}{where}", style="bold", highlight=False)
-        paths = shlex.join(self.paths)
+        self._out.print(Text(f"{told}{where}", style="bold"))
+        hints = []
         if counts[Verdict.ACCEPTED]:
             file = shlex.quote(shown(from_here(review.decisions.file)))
-            self._out.print(
-                f"`perfmod apply {paths} --decisions {file}` writes what was accepted", highlight=False, soft_wrap=True
-            )
+            hints.append(f"`{self._command('apply')} --decisions {file}` writes what was accepted")
         if counts[Verdict.UNDECIDED]:
-            own = [] if self.decisions is None else ["--decisions", str(self.decisions)]
-            command = shlex.join(["perfmod", "review", *self.paths, *own])
-            self._out.print(f"`{command}` goes on", highlight=False, soft_wrap=True)
+            own = "" if self.decisions is None else f" --decisions {shlex.quote(str(self.decisions))}"
+            hints.append(f"`{self._command('review')}{own}` goes on")
+        text.render_notes(hints, self._out)
+
+    def _command(self, name: str) -> str:
+        """A command that finds the same."""
+        return apply_command(self.paths, self.options, isolated=self.isolated, command=name)

@@ -126,6 +126,7 @@ def verify(
     from perfmod.cli.examining import examined
     from perfmod.cli.verifying import needs_extra
     from perfmod.report.output import console, status, write_result
+    from perfmod.review.settling import Settling
 
     with needs_extra():
         from perfmod.verify import staleness, verification
@@ -163,7 +164,12 @@ def verify(
             evidence = verification.compare(asked, progress)
         else:
             chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
-            found = examined([script], evolve(chosen, proposing=propose is Propose.ALL), isolated=isolated)
+            found = examined(
+                [script],
+                evolve(chosen, proposing=propose is Propose.ALL),
+                isolated=isolated,
+                settle=Settling.of(None, use_cache=True),
+            )
             evidence = verification.verify(asked, Rewriting.of(found), progress)
     progress.end()
     if verbose:

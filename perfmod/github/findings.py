@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +16,7 @@ from perfmod.errors import ExitCode, Failure, UsageMistake
 from perfmod.github.inputs import Inputs
 from perfmod.github.pull import FileChange
 from perfmod.report.rows import EditRow, FindingRow, State
+from perfmod.report.view import occurrences
 
 
 @frozen
@@ -65,7 +65,7 @@ def run_check(inputs: Inputs, output: Sequence[str], folder: Path) -> subprocess
     Raises:
         UsageMistake: of the inputs `paths` and `args`; the reason is in the log.
     """
-    command = [sys.executable, "-I", "-m", "perfmod", "check", *inputs.args, *output, *inputs.paths]
+    command = [sys.executable, "-I", "-m", "perfmod", "check", *inputs.args, *output, "--", *inputs.paths]
     done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, check=False)
     if done.returncode == ExitCode.USAGE:
         raise UsageMistake("perfmod check refused the inputs paths or args; see the log")
@@ -95,10 +95,8 @@ def is_met(row: FindingRow, changed: Mapping[str, FileChange]) -> bool:
 
 def _keyed(rows: Sequence[FindingRow]) -> Iterator[Found]:
     """The same code may stand several times in a scope, so that its number is part of the key."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        seen[row.path, row.fingerprint] += 1
-        text = "\0".join((row.path, row.fingerprint, str(seen[row.path, row.fingerprint])))
+    for row, occurrence in occurrences(rows):
+        text = "\0".join((row.path, row.fingerprint, str(occurrence)))
         yield Found(row, sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16])
 
 

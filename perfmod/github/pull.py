@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,10 @@ from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
 
 from perfmod.errors import Failure, explain
+from perfmod.git import PLAIN_DIFF, GitFailed, git
+
+_PATIENCE = 600.0
+"""Seconds for a command of git, which may fetch a whole history."""
 
 
 @frozen
@@ -73,17 +76,17 @@ def changes(pull: PullRequest) -> Mapping[str, FileChange]:
     Commits that a shallow checkout lacks are fetched. Raises `Failure`.
     """
     if not _have_common_commit(pull):
-        shallow = _git("rev-parse", "--is-shallow-repository").strip() == "true"
+        shallow = _git("rev-parse", "--is-shallow-repository").strip() == b"true"
         _git("fetch", "--quiet", "--no-tags", *(["--unshallow"] if shallow else []), "origin", pull.base, pull.head)
         if not _have_common_commit(pull):
             raise Failure(
                 f"{pull.base} and {pull.head} have no commit in common; `fetch-depth: 0` of checkout gets all"
             )
     # As GitHub shows it: three lines of context, renamed files against their old name.
-    shape = ("--unified=3", "--find-renames", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/")
-    diff = _git("-c", "core.quotePath=false", "diff", *shape, f"{pull.base}...{pull.head}", "--", "*.py", "*.ipynb")
+    shape = ("--unified=3", "--find-renames", *PLAIN_DIFF)
+    diff = _git("diff", *shape, f"{pull.base}...{pull.head}", "--", "*.py", "*.ipynb")
     try:
-        patch = PatchSet(diff)
+        patch = PatchSet(diff.decode("utf-8", "replace"))
     except UnidiffParseError as error:
         raise Failure(f"git diff {pull.base}...{pull.head}: cannot be understood: {error}") from error
     return {
@@ -111,13 +114,11 @@ def checked_out(pull: PullRequest) -> Iterator[Path]:
 
 
 def _have_common_commit(pull: PullRequest) -> bool:
-    command = ["git", "merge-base", pull.base, pull.head]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    with contextlib.suppress(GitFailed):
+        _git("merge-base", pull.base, pull.head)
+        return True
+    return False
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], capture_output=True, check=False)
-    if done.returncode:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        raise Failure(f"git {arguments[0]}: {words[-1]}")
-    return done.stdout.decode("utf-8", "replace")
+def _git(*arguments: str) -> bytes:
+    return git(Path.cwd(), *arguments, timeout=_PATIENCE)

@@ -10,21 +10,14 @@ from attrs import frozen
 
 from perfmod.patches.by import By
 from perfmod.patches.parts import Applied, Part
-from perfmod.review.items import Proof
+from perfmod.report.wording import counted, figures
 from perfmod.review.proofs import Proofs
+from perfmod.review.words import proven
 from perfmod.roots import shown
 from perfmod.transforms.card import Card
-from perfmod.transforms.finding import Numerics
 from perfmod.transforms.rule import Rule
 
 _WIDTH = 76
-_NUMERICS = {
-    Numerics.BITWISE: "results are equal in every bit",
-    Numerics.ROUNDING: "the same mathematics in another order of operations, so results may differ by a rounding",
-    Numerics.SAMPLING: "the same distribution, with other random draws",
-    Numerics.PRECISION: "other number formats or kernels, so results may differ by more than a rounding",
-    Numerics.BEHAVIOURAL: "the training itself changes",
-}
 
 
 @frozen
@@ -57,8 +50,7 @@ class Messages:
     def _subject(self, part: Part) -> str:
         codes = ", ".join(part.codes)
         if part.by in (By.FILE, By.OWNER) or len(part.codes) > 1:
-            count = len(part.applied)
-            return f"{shown(part.label)}: {count} {'rewrite' if count == 1 else 'rewrites'} ({codes})"
+            return f"{shown(part.label)}: {counted(len(part.applied), 'rewrite')} ({codes})"
         rule = self._rule(codes)
         where = f" ({self._place(part.applied[0])})" if len(part.applied) == 1 else ""
         return f"{rule.code} {rule.name}: {rule.fix_title}{where}"
@@ -77,11 +69,11 @@ class Messages:
         finding = one.finding
         yield _wrapped(f"{self._place(one)}: {finding.message}")
         yield _wrapped(f"Why: {finding.reason}", indent="  ")
-        figures = "; printed values may differ in the last digits" if finding.figures_may_differ else ""
-        yield _wrapped(f"Numerics: {finding.numerics.value}: {_NUMERICS[finding.numerics]}{figures}", indent="  ")
+        results = f"{finding.numerics.words}{figures(finding)}"
+        yield _wrapped(f"Numerics: {finding.numerics.value}: {results}", indent="  ")
         proof = self._proofs.of(finding)
         if proof is not None:
-            yield _wrapped(f"Evidence: {_evidence(proof)}", indent="  ")
+            yield _wrapped(f"Evidence: {proven(proof)}", indent="  ")
 
     def _trailers(self, part: Part) -> Iterator[str]:
         for owner in part.owners:
@@ -98,18 +90,6 @@ class Messages:
 
     def _rule(self, code: str) -> Rule:
         return self._rules.setdefault(code, self._cards[code].load())
-
-
-def _evidence(proof: Proof) -> str:
-    words = [proof.verdict]
-    if proof.ratio is not None:
-        interval = f" ({proof.low:.2f} to {proof.high:.2f})" if proof.low is not None and proof.high is not None else ""
-        words.append(f"a step took {proof.ratio:.2f} times as long before{interval}")
-    if proof.syncs_removed:
-        words.append(f"{proof.syncs_removed:g} fewer synchronisations per step")
-    words.append(proof.where)
-    stale = "; the code has changed since" if proof.is_stale else ""
-    return f"{', '.join(filter(None, words))} [{proof.source}]{stale}"
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from perfmod.report.rows import FindingRow, State
-from perfmod.transforms.finding import Family
+from perfmod.transforms.finding import Family, Finding
 
 
 def because(row: FindingRow) -> str:
     """What follows the outcome: how far results may move or what to add to the command line, and why."""
-    return f"{_how(row)}: {row.reason}{_figures(row)}{along(row)}{_caveat(row)}"
+    return f"{_how(row)}: {row.reason}{figures(row)}{along(row)}{_caveat(row)}"
 
 
 def sentences(row: FindingRow) -> str:
@@ -38,6 +38,6 @@ def _caveat(row: FindingRow) -> str:
     return "; outside of the training steps that perfmod found" if unseen else ""
 
 
-def _figures(row: FindingRow) -> str:
+def figures(row: FindingRow | Finding) -> str:
     """What a rewrite leaves as it was but for a rounding: never the training."""
     return "; printed values may differ in the last digits" if row.figures_may_differ else ""

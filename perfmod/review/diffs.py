@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perfmod.codemods.patch import grouped
+from perfmod.codemods.patch import grouped, signed
 from perfmod.codemods.placed import Code, Overlap
 from perfmod.codemods.results import Withheld
 from perfmod.examined import Examined
@@ -70,14 +70,8 @@ def _between(before: Code, after: Code) -> Iterator[Diff]:
 def _hunks(before: str, after: str) -> Iterator[Hunk]:
     old, new = _lines(before), _lines(after)
     for group in grouped(old, new):
-        lines: list[Line] = []
-        for tag, old_start, old_end, new_start, new_end in group:
-            if tag == "equal":
-                lines += [Line(" ", _text(line)) for line in old[old_start:old_end]]
-            else:
-                lines += [Line("-", _text(line)) for line in old[old_start:old_end]]
-                lines += [Line("+", _text(line)) for line in new[new_start:new_end]]
-        yield Hunk(group[0][1] + 1, group[0][3] + 1, tuple(lines))
+        lines = tuple(Line(sign, _text(line)) for sign, line in signed(group, old, new))
+        yield Hunk(group[0][1] + 1, group[0][3] + 1, lines)
 
 
 def _lines(text: str) -> list[bytes]:

@@ -57,15 +57,6 @@ SCRIPTS: Final = (
 RISK: Final = tuple(Numerics)
 """Classes of numerics, the least risky first."""
 
-_DIFFERENCES: Final = {
-    Numerics.BITWISE: "Nothing: losses, gradients and parameters stay equal to the last bit.",
-    Numerics.ROUNDING: "The last digits: the same mathematics, rounded in another order.",
-    Numerics.SAMPLING: "Which random numbers are drawn: the same distribution, other draws.",
-    Numerics.PRECISION: "Precision: results come from other number formats or kernels.",
-    Numerics.BEHAVIOURAL: "The training itself changes.",
-}
-"""What may differ after the rewrite, in plain words."""
-
 
 @frozen
 class RuleText:
@@ -117,7 +108,7 @@ def render(items: Sequence[Item], rules: Mapping[str, RuleText], *, title: str, 
     document: dict[str, Any] = {
         "title": title,
         "kinds": KINDS,
-        "classes": {numerics.value: _DIFFERENCES[numerics] for numerics in RISK},
+        "classes": {numerics.value: f"{numerics.words.capitalize()}." for numerics in RISK},
         "states": {state.value: state.words for state in State},
         "rules": {code: asdict(rules[code]) for code in sorted({item.finding.code for item in ordered})},
         "items": [_item(item) for item in ordered],

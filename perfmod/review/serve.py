@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -71,6 +72,17 @@ class ReviewServer(ThreadingHTTPServer):
         """Where the page is, with the token."""
         return f"{self.origin}/{self.token}/"
 
+    def server_close(self) -> None:
+        """Stop listening, once what is being written is written as a whole."""
+        super().server_close()
+        with self._lock:
+            pass
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, as in the base class
+        """Tell of an error of ours on stderr; whoever goes away before the answer is there is nothing to tell of."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
     def page(self) -> bytes:
         """The page, of the files as they are now."""
         with self._lock:
@@ -84,7 +96,8 @@ class ReviewServer(ThreadingHTTPServer):
             raise Refused(HTTPStatus.BAD_REQUEST, 'the request has no list "decisions"')
         with self._lock:
             known = {
-                (item.path, item.finding.fingerprint, item.occurrence): item.key for item in self.review.items.values()
+                (item.path, item.finding.fingerprint, item.occurrence, item.of): item.key
+                for item in self.review.items.values()
             }
             wanted: dict[tuple[Verdict, str], list[str]] = {}
             for row in rows:
@@ -163,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such action")
         try:
             return self.server.decide(json.loads(body))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the request is not valid JSON: {error}") from error
 
     def _require_token(self, given: str, complaint: str) -> None:
@@ -172,7 +185,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or len(length) > len(str(MOST_BYTES)) or int(length) > MOST_BYTES:
             self.close_connection = True
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has a length of at most {MOST_BYTES} bytes")
         body = self.rfile.read(int(length))
@@ -205,12 +218,16 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing: the terminal tells what was decided in the end."""
 
 
-def _decision(row: object) -> tuple[Verdict, str, tuple[str, str, int]]:
+_Identity = tuple[str, str, int, int]
+"""Path, fingerprint, and which of how many: their numbers change once some are applied."""
+
+
+def _decision(row: object) -> tuple[Verdict, str, _Identity]:
     """Verdict, note and identity of a row. Raises `Refused`."""
-    kinds = {"path": str, "fingerprint": str, "occurrence": int, "verdict": str}
+    kinds = {"path": str, "fingerprint": str, "occurrence": int, "of": int, "verdict": str}
     if not isinstance(row, dict) or not all(isinstance(row.get(name), kind) for name, kind in kinds.items()):
         raise Refused(HTTPStatus.BAD_REQUEST, f"a decision needs {', '.join(kinds)}")
     note = row.get("note", "")
     if row["verdict"] not in {verdict.value for verdict in Verdict} or not isinstance(note, str):
         raise Refused(HTTPStatus.BAD_REQUEST, "a verdict is accepted, rejected or undecided, and a note is a string")
-    return Verdict(row["verdict"]), note, (row["path"], row["fingerprint"], row["occurrence"])
+    return Verdict(row["verdict"]), note, (row["path"], row["fingerprint"], row["occurrence"], row["of"])

@@ -1,18 +1,12 @@
-"""What a reviewer has to know about an item, in words. For the terminal; the page has its own layout of the same."""
+"""What a reviewer has to know about an item, in words, for the terminal and for messages of commits."""
 
 from __future__ import annotations
 
 from perfmod.report.rows import State
+from perfmod.report.wording import figures
 from perfmod.review.items import Item, Proof
+from perfmod.transforms.finding import Numerics
 
-NUMERICS = {
-    "bitwise": "nothing: losses, gradients and parameters keep their bits",
-    "rounding": "the order of operations: results may differ by rounding",
-    "sampling": "the random numbers drawn: the same distribution",
-    "precision": "number formats or kernels: results may differ slightly",
-    "behavioural": "the training itself",
-}
-"""What differs after a rewrite, by its numerics class."""
 OUTCOMES = {
     State.LOW_IMPACT: "low impact: as safe, and worth little",
     State.QUESTION: "open question: right if the answer is yes",
@@ -21,20 +15,20 @@ OUTCOMES = {
 """What is told of rewrites that are not made by default."""
 
 
-def differs(item: Item) -> str:
-    """What may differ after the rewrite."""
-    figures = "; printed values may differ in the last digits" if item.finding.figures_may_differ else ""
-    return f"{NUMERICS[item.finding.numerics]}{figures}"
+def results(item: Item) -> str:
+    """What becomes of results under the rewrite."""
+    return f"{Numerics(item.finding.numerics).words}{figures(item.finding)}"
 
 
 def proven(proof: Proof) -> str:
     """What a verification found."""
     parts = [f"training {proof.verdict}"]
     if proof.ratio is not None:
-        interval = "" if proof.low is None else f" ({proof.low:.2f} to {proof.high:.2f})"
-        parts.append(f"step {proof.ratio:.2f}x{interval}")
+        is_known = proof.low is not None and proof.high is not None
+        interval = f" ({proof.low:.2f} to {proof.high:.2f})" if is_known else ""
+        parts.append(f"a step took {proof.ratio:.2f} times as long before{interval}")
     if proof.syncs_removed:
-        parts.append(f"{proof.syncs_removed:g} synchronisations per step gone")
+        parts.append(f"{proof.syncs_removed:g} fewer synchronisations per step")
     stale = "; the code has changed since" if proof.is_stale else ""
     return f"{', '.join(parts)}, on {proof.where}{stale} [{proof.source}]"
 

@@ -31,8 +31,10 @@ class Rewriting:
     """
 
     examined: tuple[Examined, ...]
-    _made: dict[tuple[int, Stack], Mapping[str, FileResult]] = field(factory=dict, init=False, eq=False, repr=False)
-    """Results by path, for tasks by their identity."""
+    _made: dict[tuple[int, Stack], tuple[Task, Mapping[str, FileResult]]] = field(
+        factory=dict, init=False, eq=False, repr=False
+    )
+    """Tasks with some of their rules, and their results by path; for tasks by their identity."""
 
     @classmethod
     def of(cls, examined: Sequence[Examined]) -> Rewriting:
@@ -86,7 +88,7 @@ class Rewriting:
         stacks: list[Stack] = [(), *prefixes(self.stack)]
         for each in self.files:
             lines = found.setdefault(each.file.real, {})
-            texts = [_lines(self._result(each, stack).after) for stack in stacks]
+            texts = [_lines(self._under(each, stack).result.after) for stack in stacks]
             origin = list(range(1, len(texts[0]) + 1))
             for code, before, after in zip(self.stack, texts, texts[1:], strict=False):
                 origin = _follow(origin, before, after, lines, code)
@@ -94,7 +96,7 @@ class Rewriting:
 
     def under(self, stack: Collection[str]) -> list[Examined]:
         """The files with the rules of `stack` alone; files that these leave as they are come back unchanged."""
-        return [evolve(each, result=self._result(each, stack)) for each in self.examined if each.task is not None]
+        return [self._under(each, stack) for each in self.examined if each.task is not None]
 
     def replacements(self, stack: Collection[str]) -> dict[Path, bytes]:
         """New bytes by real path, for the files that the rules of `stack` change."""
@@ -125,13 +127,15 @@ class Rewriting:
             return self
         return Rewriting(tuple(without(self.examined, withheld)))
 
-    def _result(self, each: Examined, stack: Collection[str]) -> FileResult:
+    def _under(self, each: Examined, stack: Collection[str]) -> Examined:
         if set(self.stack) <= set(stack) or each.task is None:
-            return each.result
+            return each
         key = id(each.task), tuple(sorted(stack))
         if key not in self._made:
-            self._made[key] = {result.path: result for result in each.task.under(stack).run()}
-        return self._made[key][each.result.path]
+            part = each.task.under(stack)
+            self._made[key] = part, {result.path: result for result in part.run()}
+        task, results = self._made[key]
+        return evolve(each, result=results[each.result.path], asked=lambda: task)
 
 
 def prefixes(stack: Stack) -> list[Stack]:

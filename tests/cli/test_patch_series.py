@@ -115,7 +115,7 @@ def test_the_message(repository: Path, tmp_path: Path, perfmod: Run) -> None:
         "PM901 slow-call: a slow call. Call the fast function.\n\n"
         "open.py:2: a slow call\n"
         "  Why: the fast one does the same\n"
-        "  Numerics: bitwise: results are equal in every bit\n\n"
+        "  Numerics: bitwise: equal to the last bit\n\n"
         "When PM901 changes results: Never: both functions are made up.\n\n"
         f"Perfmod-Finding: open.py PM901 {fingerprint}\n\n"
     )
@@ -132,7 +132,8 @@ def test_what_a_verification_found_out(repository: Path, tmp_path: Path, write: 
     git(repository, "am", "--quiet", *map(str, (tmp_path / "series").iterdir()))
     said = " ".join(git(repository, "log", "-1", "--format=%B").decode().split())
     assert (
-        "Evidence: proven, a step took 1.21 times as long before (1.18 to 1.25), 2 fewer synchronisations per" in said
+        "Evidence: training proven, a step took 1.21 times as long before (1.18 to 1.25), 2 fewer synchronisations per"
+        in said
     )
     assert "[.perfmod/runs/evidence.json] When PM901 changes results" in said
 

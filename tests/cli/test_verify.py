@@ -16,6 +16,8 @@ import pytest
 from cli_fakes.running import Run, Write
 
 from perfmod.errors import ExitCode
+from perfmod.review.decisions import Decision, render
+from perfmod.review.items import Verdict
 from perfmod.verify.job import RUN_VARIABLE
 
 SCRIPT = """\
@@ -191,6 +193,34 @@ def test_a_run_answers_open_questions(project: Path, perfmod: Run, write: Write)
     assert [row["outcome"] for row in found] == ["kept", "withdrawn", "open"]
     again = perfmod("verify", "train.py", "--read", "out/evidence.json")
     assert "stale: train.py has changed since" in again.out.decode()
+
+
+@pytest.mark.exhaustive
+def test_what_people_decided_is_proven_and_nothing_else(project: Path, perfmod: Run, write: Write) -> None:
+    """Who accepted a rewrite has answered its open question, which no run could; what was rejected is not tried."""
+    risky = "\n\ndef torch_risky(x):\n    return 1.0\n\n\ndef torch_brave(x):\n    return 1.0\n"
+    calls = "    torch_risky(loss + 1)\n    torch_risky(inputs)\n    optimizer.step()"
+    text = SCRIPT.replace("\n\ndef torch_slow", f"{risky}\n\ndef torch_slow").replace("    optimizer.step()", calls)
+    path = write("train.py", text)
+    found = json.loads(perfmod("check", "train.py", "--unsafe", "--output-format", "json").out)["findings"]
+    rows = {row["line"]: row for row in found if row["fixable"]}
+    slow, accepted, _ = (rows[line] for line in sorted(rows))
+    assert accepted["questions"]
+    verdicts = [(slow, Verdict.REJECTED), (accepted, Verdict.ACCEPTED)]
+    write(
+        ".perfmod/decisions.json",
+        render(
+            Decision("train.py", row["code"], row["scope"], row["fingerprint"], 1, 1, verdict)
+            for row, verdict in verdicts
+        ),
+    )
+    given = ("--decisions", ".perfmod/decisions.json", "--report", "out")
+    ran = perfmod("apply", "train.py", "--verify", *FAST, *given, "--", "9")
+    assert ran.code == ExitCode.OK, ran.err
+    assert path.read_text() == text.replace("torch_risky(loss + 1)", "torch_brave(loss + 1)")
+    evidence = json.loads((project / "out" / "evidence.json").read_text("utf-8"))
+    assert [row["code"] for row in evidence["rules"]] == [accepted["code"]]
+    assert perfmod("verify", "train.py", *FAST, "--", "9").out.decode().count(slow["code"]) == 0
 
 
 @pytest.mark.exhaustive

@@ -108,6 +108,13 @@ def test_decisions_are_kept_and_applied(served: Served, project: Path) -> None:
     assert sorted(item["rule"] for item in served.items()) == ["PM201", "PM202"]
 
 
+def test_a_page_from_before_cannot_decide_about_another_finding(served: Served) -> None:
+    """Which of two it was has another meaning once there is one more of them, or one less."""
+    item = next(item for item in served.items() if item["rule"] == "PM106")
+    status, answer = served.post("decisions", {"decisions": [decision(item, of=item["of"] + 1)]})
+    assert (status, "reload the page" in answer["error"]) == (409, True)
+
+
 def test_a_file_that_was_edited_meanwhile_is_left_alone(served: Served, project: Path) -> None:
     served.post("decisions", {"decisions": [decision(item) for item in served.items()]})
     edited = (project / "train.py").read_text() + "# more\n"
@@ -129,6 +136,8 @@ def test_a_file_that_was_edited_meanwhile_is_left_alone(served: Served, project:
     ({"Host": "localhost"}, 403, "the address has to begin with http://127.0.0.1:"),
     ({"Content_Type": "text/plain"}, 415, "a request is JSON"),
     ({"Content_Length": str(MOST_BYTES + 1)}, 413, "at most"),
+    ({"Content_Length": "\xb2"}, 413, "at most"),
+    ({"Content_Length": "1" * 5000}, 413, "at most"),
 ])  # fmt: skip
 def test_strangers_are_refused(
     unimpressed: Served, untouched: Path, headers: dict[str, str], status: int, complaint: str
@@ -138,7 +147,7 @@ def test_strangers_are_refused(
     assert not (untouched / ".perfmod").exists()
 
 
-ROW = {"path": "train.py", "fingerprint": "0" * 16, "occurrence": 1, "verdict": "accepted"}
+ROW = {"path": "train.py", "fingerprint": "0" * 16, "occurrence": 1, "of": 1, "verdict": "accepted"}
 
 
 @pytest.mark.parametrize(("document", "status", "complaint"), [
