@@ -56,15 +56,17 @@ class Served:
 
 
 @contextmanager
-def serving(project: Path) -> Iterator[Served]:
+def serving(project: Path, *arguments: str) -> Iterator[Served]:
     """The server of a project."""
-    command = [sys.executable, "-u", "-m", "perfmod", "review", ".", "--serve"]
+    command = [sys.executable, "-u", "-m", "perfmod", "review", ".", "--serve", *arguments]
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().split()[0])
-        yield Served(process, address.netloc, address.path.strip("/"))
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        try:
+            yield Served(process, address.netloc, address.path.strip("/"))
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
 
 
 def decision(item: dict[str, Any], verdict: str = "accepted", **changed: object) -> dict[str, object]:
