@@ -329,12 +329,15 @@ class _Rewriting:
                 found.refused[path].append(_refusal(finding, withheld.reason))
         elif finding.refused or not changes or finding.safety is Safety.ADVICE:
             found.refused[path].append(finding)
-        elif finding.unnamed or not self.choice.admits(finding, self.rules[finding.code]):
-            found.held_back[path].append(finding)
-        elif problem := self._problem(changes, path, world, found):
-            found.refused[path].append(_refusal(finding, problem))
         else:
-            found.admitted.append(_Admitted(path, finding, changes))
+            is_admitted = not finding.unnamed and self.choice.admits(finding, self.rules[finding.code])
+            # No option makes a rewrite whose imports cannot be had, so it waits for none either.
+            if problem := self._problem(changes, path, world, found, is_admitted=is_admitted):
+                found.refused[path].append(_refusal(finding, problem))
+            elif is_admitted:
+                found.admitted.append(_Admitted(path, finding, changes))
+            else:
+                found.held_back[path].append(finding)
 
     def _fitted(self, finding: Finding, place: str, change: Change, path: str, world: World) -> Finding:
         """A finding as far as a file can hold its edits, which a notebook cannot everywhere, and others not at all."""
@@ -373,12 +376,14 @@ class _Rewriting:
             silenced = silenced or bool(silencing)
         return silenced
 
-    def _problem(self, changes: Mapping[str, Change], path: str, world: World, found: _Round) -> str | None:
+    def _problem(
+        self, changes: Mapping[str, Change], path: str, world: World, found: _Round, *, is_admitted: bool
+    ) -> str | None:
         """Why a file cannot get the imports and definitions that a change needs."""
         for place, change in changes.items():
             if place not in found.preambles:
                 found.preambles[place] = Preamble(world.files[self.texts[place].source])
-            problem = found.preambles[place].problem(change)
+            problem = found.preambles[place].problem(change, is_admitted=is_admitted)
             if problem:
                 return self._said_of(place, problem, path)
         return None

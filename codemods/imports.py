@@ -72,8 +72,11 @@ class Preamble:
         self._source = file.source
         self._asked: dict[str, str] = {}
 
-    def problem(self, change: Change) -> str | None:
-        """Why a change of this file cannot get its imports and definitions, in one line; `None` if it can."""
+    def problem(self, change: Change, *, is_admitted: bool = True) -> str | None:
+        """Why a change of this file cannot get its imports and definitions, in one line; `None` if it can.
+
+        Of changes that are made, none can have a name that another one defines differently.
+        """
         if (change.imports or change.definitions) and not self._source.module.body:
             return "the file holds nothing but comments, so there is no place for an import or a definition"
         for wanted in map(Import.parse, change.imports):
@@ -87,7 +90,7 @@ class Preamble:
                 bound = self._bindings(name)
                 if len(bound) > present:
                     return self._taken(name, bound[-1], "the rewrite's own")
-                if self._asked.setdefault(name, text) != text:
+                if is_admitted and self._asked.setdefault(name, text) != text:
                     return f"{name} is needed for two different definitions"
         return None
 

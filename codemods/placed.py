@@ -39,6 +39,11 @@ class Code:
             return cls(data, path, {cell.number: cell.source for cell in Document.read(data).cells})
         return cls(data, path, {None: decode(data)[0]})
 
+    @property
+    def script(self) -> str:
+        """The text of a script, without its byte order mark."""
+        return self.parts[None]
+
     def edited(self, edits: Iterable[PlacedEdit]) -> Code:
         """The code with edits made at once; the same edit given twice counts once.
 
@@ -62,7 +67,7 @@ class Code:
             return document.with_sources(sources).to_bytes()
         _, encoding, bom = decode(self.data)
         try:
-            return bom + self.parts[None].encode(encoding)
+            return bom + self.script.encode(encoding)
         except UnicodeEncodeError as error:
             raise SourceError(f"cannot write the result in the file's encoding {encoding}: {error}") from error
 

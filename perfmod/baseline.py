@@ -79,7 +79,7 @@ class Baseline:
             document = json.loads(disk.read(path))
         except OSError as error:
             raise UsageMistake(f"{where}: the baseline cannot be read: {explain(error)}") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UsageMistake(f"{where}: is no baseline, since it is not JSON: {error}") from error
         try:
             version = document["schema_version"]

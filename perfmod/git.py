@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from perfmod.codemods.patch import unquoted
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.roots import shown
 
-_OF_ONE_REPOSITORY = (
+OF_ONE_REPOSITORY = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_COMMON_DIR",
     "GIT_DIFF_OPTS",
@@ -48,7 +49,7 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"", timeout: float = 60.0
         GitFailed: git says that something is wrong.
         Failure: git is not installed, or does not end.
     """
-    unset = {name: value for name, value in os.environ.items() if name not in _OF_ONE_REPOSITORY}
+    unset = {name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY}
     environment = {**unset, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     command = arguments[0]
     try:
@@ -128,8 +129,9 @@ class Changes:
                     ranges.append((start, start + added - 1))
                     yield name, tuple(ranges)
                 # Lines of the content may look like headers.
-                for _ in range(int(hunk[1] or 1) + added):
-                    next(lines)
+                left = int(hunk[1] or 1) + added
+                while left:
+                    left -= not next(lines).startswith(b"\\")
 
     def _diff(self, *options: str) -> bytes:
         plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-relative", "--find-renames", "--submodule=short")
@@ -158,7 +160,4 @@ def _commit(root: Path, revision: str) -> str:
 
 def _path(written: bytes) -> str:
     """The path in a `+++` line: with a prefix, a tab behind it if it holds blanks, and in C quotes where it has to."""
-    name = written.rstrip(b"\r\t")
-    if name.startswith(b'"'):
-        name = name[1:-1].decode("unicode_escape").encode("latin-1")
-    return os.fsdecode(name.removeprefix(b"b/"))
+    return unquoted(written.rstrip(b"\r\t")).removeprefix("b/")

@@ -7,10 +7,14 @@ import errno
 import os
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from perfmod.errors import explain
+
+_PATIENCE = 10.0
+"""Seconds to wait for somebody else who writes the same file, which takes milliseconds."""
 
 
 class NotWritten(Exception):
@@ -82,6 +86,38 @@ def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
             temporary.chmod(mode)
         temporary.replace(path)
     _sync_folder(path.parent)
+
+
+def permissions(path: Path) -> int:
+    """Those that a file has, or that a new one gets."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
+@contextlib.contextmanager
+def exclusive(path: Path) -> Iterator[None]:
+    """Within it, nobody else is within it for the same file, in this process or another; a lock lies beside the file.
+
+    Raises `NotWritten` where the lock is still there after some seconds, and `OSError`.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError as error:
+            if time.monotonic() > deadline:
+                why = f"another perfmod is writing it, or was killed: if none runs, remove {lock.name} beside it"
+                raise NotWritten(f"cannot be written: {why}") from error
+            time.sleep(0.01)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

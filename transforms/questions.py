@@ -6,6 +6,8 @@ A rule asks one of these (`perfmod.transforms.rule.question`); a project may ans
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Final
 
 
 class Predicate(str, enum.Enum):
@@ -39,3 +41,19 @@ class Predicate(str, enum.Enum):
         "workers may be started by fork: the code runs on Linux, and a start method that it sets allows that",
     )
     IS_POSITIVE = "is-positive", "the number of workers that a setting gives is never 0"
+
+
+WATCHED: Final[Mapping[str, str]] = {
+    "is-tensor": "is a tensor",
+    "is-scalar": "is a tensor without dimensions",
+    "is-on-device": "is on the GPU",
+    "same-shape": "have the same shape",
+    "same-dtype": "have the same type",
+    "does-not-alias": "share no memory",
+}
+"""What a run can answer, in words behind an expression; `watching` of verify's harness answers it."""
+
+
+def in_words(predicate: str) -> str:
+    """What is asked of an expression, as words that follow it."""
+    return WATCHED.get(predicate) or predicate.replace("-", " ").replace("cpus", "CPUs")

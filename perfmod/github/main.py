@@ -130,6 +130,7 @@ class Action:
 
     def _sarif(self) -> Result:
         """Write the file, and its name as the output `sarif-file`."""
+        Path(SARIF).unlink(missing_ok=True)
         done = run_check(self.inputs, ("--output-format", "sarif", "--output-file", SARIF, "--exit-zero"), Path.cwd())
         if not Path(SARIF).is_file():
             raise Failure(f"perfmod check ended with {done.returncode} and wrote no {SARIF}; see the log")

@@ -7,44 +7,38 @@ import io
 import os
 import sys
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from perfmod import disk
-from perfmod.codemods.results import FileResult, Outcome, Withheld
+from perfmod.codemods.placed import Code
+from perfmod.codemods.results import FileResult, Outcome
+from perfmod.commenting import with_ignore
 from perfmod.config import Options, settings_for
 from perfmod.errors import Failure
 from perfmod.examine import examine
 from perfmod.examined import Examined
 from perfmod.files import is_left_out
 from perfmod.memory import cards
-from perfmod.report.rows import FindingRow, QuestionRow, State, finding_rows
+from perfmod.report.rows import UNLISTED, FindingRow, QuestionRow, State, finding_rows
+from perfmod.review.settling import Settling
 from perfmod.roots import project_root
-from perfmod.task import Task
 from perfmod.transforms.card import Card
 from perfmod.transforms.decoding import decode
-from perfmod.transforms.finding import Place
+from perfmod.transforms.finding import Finding, PlacedEdit
+from perfmod.transforms.questions import in_words
 
 if TYPE_CHECKING:
     from perfmod.transforms.rule import Rule
 
-_UNTOLD = (State.LEFT, State.SUPPRESSED)
-"""What is no news for somebody who writes code."""
 _LONGEST = 50
 """Characters of an expression that is asked about."""
-_ASKED = {
-    "has-cpus-of-its-own": "has CPUs of its own",
-    "is-scalar": "is a scalar",
-    "is-tensor": "is a tensor",
-    "same-shape": "have the same shape",
-    "same-dtype": "have the same dtype",
-}
-"""Questions in words, where they are others than those of the predicate."""
 
 
 @frozen
@@ -114,73 +108,79 @@ def told(snapshot: Snapshot) -> tuple[Told, ...] | None:
         if is_left_out(snapshot.path, settings_for(snapshot.path.parent, Options()), snapshot.folder):
             return ()
         known = {card.code: card for card in cards(use_cache=True)}
-        examined = _examined(snapshot, Options())
+        examined = _examined(snapshot)
         if examined.result.outcome is Outcome.FAILED:
             return None
         rows = finding_rows([examined], tuple(known.values()))
-        return tuple(_told(row, known[row.code], snapshot) for row in rows if row.state not in _UNTOLD)
+        return tuple(_told(row, known[row.code], snapshot) for row in rows if row.state not in UNLISTED)
 
 
 def rewritten(snapshot: Snapshot) -> tuple[Replaced, ...]:
     """What `apply` makes of a file, and of others where findings in this one need it."""
     with _as_open(snapshot):
-        examined = _examined(snapshot, Options())
+        examined = _examined(snapshot)
         task = examined.task
         if task is None:
             return ()
-        return _replaced(_sparing_others(task, examined.result.path).run(), snapshot)
+        others = [file.path for file in task.files if file.path != examined.result.path]
+        changed = [each for each in task.sparing(others).run() if each.outcome is Outcome.CHANGED]
+        return tuple(
+            Replaced(_real(each.path, snapshot), decode(each.before)[0], decode(each.after)[0]) for each in changed
+        )
 
 
-def rewritten_at(snapshot: Snapshot, code: str, start: int, beside: Sequence[str]) -> tuple[Replaced, ...]:
+def rewritten_at(snapshot: Snapshot, code: str, start: int) -> tuple[Replaced, ...]:
     """What the rewrite of one finding makes of the files: that of a rule, at a character of the text.
 
-    `beside` are the paths of other files that it changes. Nothing where the rule finds nothing there on its own.
+    Nothing where the rule has no rewrite there that can be made on its own.
     """
     with _as_open(snapshot):
-        examined = _examined(snapshot, Options(select=(code,), unsafe=True, low_impact=True), beside)
-        task = examined.task
-        if task is None:
-            return ()
-        place = Place(examined.result.path, code, start)
-        return _replaced(_only(_sparing_others(task, place.path), place), snapshot)
+        edits: dict[str, list[PlacedEdit]] = defaultdict(list)
+        for finding in _found_at(_examined(snapshot).result, code, start):
+            for edit in finding.placed or ():
+                edits[edit.path].append(edit)
+        replaced = []
+        for path, own in edits.items():
+            real = _real(path, snapshot)
+            before = Code.read(disk.read(real), path)
+            replaced.append(Replaced(real, before.script, before.edited(own).script))
+        return tuple(replaced)
+
+
+def silenced_at(snapshot: Snapshot, code: str, start: int) -> tuple[Replaced, ...]:
+    """The file with a comment that silences one finding. Raises `Failure` where there is no place for one."""
+    with _as_open(snapshot):
+        examined = _examined(snapshot)
+        result = with_ignore(examined, _found_at(examined.result, code, start), "").result
+        if result.outcome is Outcome.FAILED:
+            raise Failure(f"{result.path}: {result.reason}")
+        return (Replaced(snapshot.path, decode(result.before)[0], decode(result.after)[0]),)
 
 
 def _as_open(snapshot: Snapshot) -> AbstractContextManager[None]:
     return disk.overlaid({path: _encoded(text) for path, text in snapshot.open_files.items()})
 
 
-def _examined(snapshot: Snapshot, options: Options, beside: Sequence[str] = ()) -> Examined:
-    targets = (os.path.relpath(snapshot.path, snapshot.folder), *beside)
-    found = examine(targets, options, cwd=snapshot.folder, jobs=1)
-    return next(each for each in found if each.file.real == snapshot.path)
+def _examined(snapshot: Snapshot) -> Examined:
+    """The file without what the project has rejected. Raises `UsageMistake`."""
+    target = os.path.relpath(snapshot.path, snapshot.folder)
+    found = examine((target,), Options(), cwd=snapshot.folder, jobs=1)
+    settled = Settling.of(None, use_cache=True, cwd=snapshot.folder)(found)
+    return next(each for each in settled if each.file.real == snapshot.path)
 
 
-def _sparing_others(task: Task, path: str) -> Task:
-    return task.sparing([file.path for file in task.files if file.path != path])
+def _found_at(result: FileResult, code: str, start: int) -> list[Finding]:
+    """The finding of a rule at a character of the text, if it is there."""
+    found = (*result.applied, *result.held_back, *result.refused)
+    return [finding for finding in found if (finding.code, finding.start) == (code, start)][:1]
 
 
-def _only(task: Task, wanted: Place) -> tuple[FileResult, ...]:
-    """The results of a task in which one finding is applied: also without those that its rewrite brings about."""
-    withheld: dict[Place, Withheld] = {}
-    while True:
-        results = evolve(task, choice=evolve(task.choice, withheld=dict(withheld))).run()
-        applied = {Place(each.path, finding.code, finding.start) for each in results for finding in each.applied}
-        others = applied - {wanted} - withheld.keys()
-        if not others:
-            return results
-        withheld |= dict.fromkeys(others, Withheld("was not asked for"))
-
-
-def _replaced(results: Sequence[FileResult], snapshot: Snapshot) -> tuple[Replaced, ...]:
-    """The files that some results change. Raises `Failure` where the path of one cannot be told from its name."""
-    changed = [each for each in results if each.outcome is Outcome.CHANGED]
-    paths = [Path(os.path.realpath(snapshot.folder / each.path)) for each in changed]
-    for each, path in zip(changed, paths, strict=True):
-        if not path.exists():
-            raise Failure(f"{each.path}: has a name that cannot be printed, so it is not rewritten from here")
-    return tuple(
-        Replaced(path, decode(each.before)[0], decode(each.after)[0]) for each, path in zip(changed, paths, strict=True)
-    )
+def _real(path: str, snapshot: Snapshot) -> Path:
+    """Where a file lies. Raises `Failure` where that cannot be told from how it is printed."""
+    real = Path(os.path.realpath(snapshot.folder / path))
+    if not real.exists():
+        raise Failure(f"{path}: has a name that cannot be printed, so it is not rewritten from here")
+    return real
 
 
 def _encoded(text: str) -> bytes:
@@ -212,7 +212,7 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
 
 def _words(question: QuestionRow) -> str:
     expression = shorten(question.expression, _LONGEST, placeholder=" …")
-    return f"`{expression}` {_ASKED.get(question.predicate, question.predicate.replace('-', ' '))}"
+    return f"`{expression}` {in_words(question.predicate)}"
 
 
 def _title(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:

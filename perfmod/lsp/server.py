@@ -120,7 +120,7 @@ class Server(LanguageServer):
         if found is not None:
             for place, told in found.told:
                 if _meet(place, params.range):
-                    quick = wording.quick_fixes(document, told, found.lines, self.edits)
+                    quick = wording.quick_fixes(document, told, found.lines)
                     offered += [evolve(each, diagnostics=[self._diagnostic(place, told)]) for each in quick]
         if _is_wanted(wording.FIX_ALL, wanted) and (wanted or (found is not None and found.has_rewrites)):
             offered.append(wording.rewrite_all(document))
@@ -137,8 +137,8 @@ class Server(LanguageServer):
         snapshot = self._snapshot(document)
         try:
             if asked.code:
-                place = asked.code, asked.start, asked.elsewhere
-                replaced = await self._worker.run(analysis.rewritten_at, snapshot, *place)
+                change = analysis.silenced_at if asked.silences else analysis.rewritten_at
+                replaced = await self._worker.run(change, snapshot, asked.code, asked.start)
             else:
                 replaced = await self._worker.run(analysis.rewritten, snapshot)
         except PerfmodError as error:

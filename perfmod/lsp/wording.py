@@ -11,7 +11,6 @@ from lsprotocol import types
 from perfmod.lsp.analysis import Replaced, Told
 from perfmod.lsp.documents import Document
 from perfmod.lsp.lines import Lines
-from perfmod.lsp.silencing import ignore_comment
 from perfmod.report.rows import State
 
 FIX_ALL = "source.fixAll.perfmod"
@@ -37,36 +36,33 @@ class Asked:
     """What an action is for, which the editor sends back when it is chosen.
 
     Attributes:
-        code, start: the rule and the character of the finding that is rewritten; without, all safe ones are.
-        elsewhere: the other files that it changes.
+        code, start: the rule and the character of the finding that is meant; without, all safe ones are.
+        silences: whether the finding gets a comment that silences it, and no rewrite.
     """
 
     uri: str
     version: int
     code: str = ""
     start: int = 0
-    elsewhere: tuple[str, ...] = ()
+    silences: bool = False
 
 
-def quick_fixes(document: Document, told: Told, lines: Lines, edits: WorkspaceEdits) -> Iterator[types.CodeAction]:
-    """Offers the rewrite of a finding, whose edit is asked for when it is chosen, and a comment that silences it."""
+def quick_fixes(document: Document, told: Told, lines: Lines) -> Iterator[types.CodeAction]:
+    """Offers the rewrite of a finding, and a comment that silences it; the edits are asked for when one is chosen."""
     row = told.row
+    start = lines.offset(row.line, row.column)
     if told.title:
-        start = lines.offset(row.line, row.column)
         yield types.CodeAction(
             f"perfmod: {told.title}",
             types.CodeActionKind.QuickFix,
             is_preferred=row.state is State.REWRITTEN,
-            data=asdict(Asked(document.uri, document.version, row.code, start, row.elsewhere)),
+            data=asdict(Asked(document.uri, document.version, row.code, start)),
         )
-    if (found := ignore_comment(lines.text, row.line, row.code)) is not None:
-        offset, comment = found
-        insertion = types.TextEdit(lines.range(offset, offset), comment)
-        yield types.CodeAction(
-            f"perfmod: ignore {row.code} here",
-            types.CodeActionKind.QuickFix,
-            edit=edits.of({document.uri: (document.version, [insertion])}),
-        )
+    yield types.CodeAction(
+        f"perfmod: ignore {row.code} here",
+        types.CodeActionKind.QuickFix,
+        data=asdict(Asked(document.uri, document.version, row.code, start, silences=True)),
+    )
 
 
 def rewrite_all(document: Document) -> types.CodeAction:
@@ -90,9 +86,9 @@ class WorkspaceEdits:
             uri = each.path.as_uri() if document is None else document.uri
             version = None if document is None else document.version
             edits[uri] = version, Lines(each.before, self._encoding).edits_to(each.after)
-        return self.of(edits)
+        return self._of(edits)
 
-    def of(self, edits: Mapping[str, tuple[int | None, Sequence[types.TextEdit]]]) -> types.WorkspaceEdit:
+    def _of(self, edits: Mapping[str, tuple[int | None, Sequence[types.TextEdit]]]) -> types.WorkspaceEdit:
         """Edits by address, each with the version of the file that they are for, where it is open."""
         if not self._takes_versions:
             return types.WorkspaceEdit(changes={uri: changes for uri, (_, changes) in edits.items()})

@@ -16,7 +16,7 @@ from pathlib import Path
 from attrs import frozen
 
 from perfmod.errors import Failure, Interrupted, UsageMistake, explain
-from perfmod.git import GitFailed, git
+from perfmod.git import OF_ONE_REPOSITORY, GitFailed, git
 from perfmod.patches.messages import Message
 from perfmod.patches.steps import Step
 from perfmod.roots import git_root, shown
@@ -30,8 +30,6 @@ _UNDER_WAY = {
     "rebase-apply": "a rebase or `git am`",
 }
 """What git is in the middle of, by what lies in its folder then."""
-_OF_ANOTHER = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE")
-"""What git sets for hooks, one of which may have started perfmod, and what would lead it to another repository."""
 _PATIENCE = 10.0
 """Seconds that git has to clean up after Ctrl-C."""
 
@@ -158,7 +156,7 @@ class Repository:
         process = subprocess.Popen(
             ["git", "--literal-pathspecs", "commit", *options, "--", *names],
             cwd=self.root,
-            env={name: value for name, value in os.environ.items() if name not in _OF_ANOTHER},
+            env={name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY},
             stdin=subprocess.PIPE,
             stdout=2,
         )

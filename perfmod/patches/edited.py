@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 
 from perfmod.codemods.patch import Hunk, PatchError, parse_hunks, split_lines, unquoted
 
-_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _TIMESTAMP = re.compile(rb"\t.*", re.DOTALL)
 _NOWHERE = "/dev/null"
 _UNWANTED = {

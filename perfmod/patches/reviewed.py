@@ -97,7 +97,7 @@ def _read(path: str, root: Path, files: Sequence[EditedFile]) -> bytes:
         return disk.read(real)
     except FileNotFoundError as error:
         raise _Unfit("is not there; paths in a patch begin at the root of the repository, or where you are") from error
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise _Unfit(f"cannot be read: {explain(error) if isinstance(error, OSError) else error}") from error
 
 

@@ -47,7 +47,10 @@ def steps_of(examined: Sequence[Examined], parts: Sequence[Part], remembered: Me
     steps: list[Step] = []
     current = {path: each.result.before for path, each in changed.items()}
     pending: Part | None = None
-    for part, state in zip(parts, _states(examined, changed, parts, remembered), strict=True):
+    # Its end is what `apply` writes, whatever the engine says of the states before.
+    end = [{path: each.result.after for path, each in changed.items()}] if parts else []
+    states = [*_states(examined, changed, parts, remembered)[:-1], *end]
+    for part, state in zip(parts, states, strict=True):
         pending = part if pending is None else pending.joined(part)
         different = [path for path in changed if path in state and state[path] != current[path]]
         if len(state) == len(changed) and different:

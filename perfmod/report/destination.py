@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.report.output import console, write_diff, write_file, write_result
 from perfmod.roots import shown
-from perfmod.writing import write_new
+from perfmod.writing import permissions, write_new
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +61,7 @@ class Destination:
             write_file(self._path, data)
             return
         try:
-            write_new(self._path.resolve(), data, mode=_permissions(self._path))
+            write_new(self._path.resolve(), data, mode=permissions(self._path))
         except OSError as error:
             raise Failure(f"{shown(self._path)}: cannot be written: {explain(error)}") from error
 
@@ -84,12 +83,3 @@ def _require_writable(path: Path) -> None:
 def _is_special(path: Path) -> bool:
     """Whether it is a pipe or a device, which cannot be replaced."""
     return path.exists() and not path.is_file()
-
-
-def _permissions(path: Path) -> int:
-    """Those that a file has, or that a new one gets."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask

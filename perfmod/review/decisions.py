@@ -18,7 +18,7 @@ from perfmod import disk
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.review.items import Verdict
 from perfmod.roots import project_root, shown
-from perfmod.writing import write_new
+from perfmod.writing import NotWritten, exclusive, permissions, write_new
 
 FILE = Path(".perfmod") / "decisions.json"
 """Where they lie, from the root of the project."""
@@ -74,6 +74,8 @@ class Decision:
                 raise Unreadable(f'"{each.name}" must be {"a number" if wanted is int else "a string"}')
             if each.name not in row and each.default is attrs.NOTHING and each.name != "scope":
                 raise Unreadable(f'a decision lacks "{each.name}"')
+        if not 1 <= row["occurrence"] <= row["of"]:
+            raise Unreadable(f'"occurrence" must be from 1 to {row["of"]}, and is {row["occurrence"]}')
         if row["verdict"] not in (Verdict.ACCEPTED.value, Verdict.REJECTED.value):
             raise Unreadable(f'"verdict" must be accepted or rejected, and is {row["verdict"]!r}')
         known: dict[str, Any] = {each.name: row[each.name] for each in attrs.fields(cls) if each.name in row}
@@ -130,18 +132,21 @@ class Decisions:
 
         What somebody else has decided in the same file meanwhile stays. Raises `Failure` where it cannot be written.
         """
-        current = Decisions.read(self.root, self.file)
-        rows = dict(current.rows)
-        for key in gone:
-            rows.pop(key, None)
-        for row in new:
-            # Of the same code in the same place there may have been more at an earlier time.
-            for other in [other for other in rows.values() if other.key[:2] == row.key[:2] and other.of != row.of]:
-                del rows[other.key]
-            rows[row.key] = row
+        real = self.file.resolve()
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            write_new(self.file, render(rows.values()))
+            real.parent.mkdir(parents=True, exist_ok=True)
+            with exclusive(real):
+                rows = dict(Decisions.read(self.root, self.file).rows)
+                for key in gone:
+                    rows.pop(key, None)
+                for row in new:
+                    # Of the same code in the same place there may have been more at an earlier time.
+                    for key in [key for key, other in rows.items() if key[:2] == row.key[:2] and other.of != row.of]:
+                        del rows[key]
+                    rows[row.key] = row
+                write_new(real, render(rows.values()), mode=permissions(real))
+        except NotWritten as error:
+            raise Failure(f"{shown(self.file)}: {error.reason}") from error
         except OSError as error:
             raise Failure(f"{shown(self.file)}: cannot be written: {explain(error)}") from error
         return attrs.evolve(self, rows=rows)
@@ -164,7 +169,7 @@ def _parsed(data: bytes) -> list[Decision]:
         raise Unreadable("holds the marks of a merge that git could not finish; keep the lines that you want")
     try:
         document = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Unreadable(f"is not valid JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(document.get("decisions"), list):
         raise Unreadable('is no file of decisions: it has no list "decisions"')

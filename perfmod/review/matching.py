@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import frozen
 
+from perfmod import disk
 from perfmod.examined import Examined
 from perfmod.review.decisions import Decision, Decisions
 from perfmod.review.items import Verdict
@@ -126,7 +127,7 @@ def _path_now(
     row: Decision, names: set[str], findings: dict[tuple[str, str], list[Found]], decisions: Decisions
 ) -> str:
     """The file that a decision is about: another one where its own was renamed."""
-    if row.path in names or (decisions.root / row.path).exists():
+    if row.path in names or disk.exists(decisions.root / row.path):
         return row.path
     others = [path for path, fingerprint in findings if fingerprint == row.fingerprint]
     return others[0] if len(others) == 1 else row.path
@@ -141,12 +142,9 @@ def _aligned(found: Sequence[Found], rows: Sequence[Decision]) -> list[tuple[Fou
     if same:
         return [(one, same[one.occurrence]) for one in found if one.occurrence in same]
     by_number = {row.occurrence: row for row in rows}
-    left = [
-        number
-        for number in range(1, then + 1)
-        if number not in by_number or by_number[number].verdict is not Verdict.ACCEPTED
-    ]
-    if len(left) == now:
+    applied = {number for number, row in by_number.items() if row.verdict is Verdict.ACCEPTED and number <= then}
+    if then - len(applied) == now:
+        left = [number for number in range(1, then + 1) if number not in applied]
         return [(one, by_number[number]) for one, number in zip(found, left, strict=True) if number in by_number]
     if len(rows) == then and len({row.verdict for row in rows}) == 1:
         return list(zip(found, rows))  # noqa: B905, of more findings than there were, the first ones

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import sys
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
@@ -70,6 +71,17 @@ class ReviewServer(ThreadingHTTPServer):
     def address(self) -> str:
         """Where the page is, with the token."""
         return f"{self.origin}/{self.token}/"
+
+    def server_close(self) -> None:
+        """Stop listening, once what is being written is written as a whole."""
+        super().server_close()
+        with self._lock:
+            pass
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, as in the base class
+        """Tell of an error of ours on stderr; whoever goes away before the answer is there is nothing to tell of."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
 
     def page(self) -> bytes:
         """The page, of the files as they are now."""
@@ -163,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such action")
         try:
             return self.server.decide(json.loads(body))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise Refused(HTTPStatus.BAD_REQUEST, f"the request is not valid JSON: {error}") from error
 
     def _require_token(self, given: str, complaint: str) -> None:
@@ -172,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or len(length) > len(str(MOST_BYTES)) or int(length) > MOST_BYTES:
             self.close_connection = True
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has a length of at most {MOST_BYTES} bytes")
         body = self.rfile.read(int(length))

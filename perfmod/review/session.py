@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from attrs import define, evolve, field
 
 from perfmod import applying
+from perfmod.codemods.placed import Overlap
 from perfmod.codemods.results import Outcome
 from perfmod.commenting import with_ignore
 from perfmod.config import Options
@@ -81,7 +82,6 @@ class Review:
         items = items_of(examined, cards(use_cache=use_cache), decided, matching, proofs, remembered)
         by_key = {key_of(one): one for one in found(examined, decided)}
         rows = {key: row for key, one in by_key.items() if (row := matching.decisions.get(one.place)) is not None}
-        by_key = {item.key: by_key[item.key] for item in items}
         return cls(examined, decided, {item.key: item for item in items}, matching.unfit, by_key, remembered, rows)
 
     def decide(self, keys: Sequence[str], verdict: Verdict, note: str = "") -> None:
@@ -101,12 +101,22 @@ class Review:
             for key, (new, said) in changes.items()
             if new is not Verdict.UNDECIDED
         }
-        before = [self._rows[key].key for key in changes if key in self._rows]
+        rows |= self._renumbered(rows, changes)
+        before = [self._rows[key].key for key in {**changes, **rows} if key in self._rows]
         self.decisions = self.decisions.with_changes(rows.values(), before)
         for key, (new, said) in changes.items():
-            self.items[key] = evolve(self.items[key], verdict=new, note=said if key in rows else "")
+            self.items[key] = evolve(self.items[key], verdict=new, note=said if new is not Verdict.UNDECIDED else "")
             self._rows.pop(key, None)
         self._rows.update(rows)
+
+    def _renumbered(self, new: Mapping[str, Decision], changed: Container[str]) -> dict[str, Decision]:
+        """The decisions about other findings with the same code in the same place, counted as those of today."""
+        counts = {row.key[:2]: row.of for row in new.values()}
+        return {
+            key: self._found[key].decided(row.verdict, row.note)
+            for key, row in self._rows.items()
+            if key not in changed and counts.get(self._found[key].key[:2], row.of) != row.of
+        }
 
     def _bases(self, key: str) -> Sequence[str]:
         return self.items[key].builds_on
@@ -138,14 +148,17 @@ class Review:
 
     def accepted(self) -> list[Examined]:
         """The files with what was accepted, and nothing else. Raises `Failure` where they were edited meanwhile."""
-        decided = {self._found[key].place: row for key, row in self._rows.items() if key in self._found}
+        decided = {self._found[key].place: row for key, row in self._rows.items()}
         return only_accepted(self.examined, decided, self.decisions.file, self._remembered)
 
     def diffs(self, keys: Sequence[str]) -> tuple[Diff, ...]:
-        """What some items change together, of which none builds on others."""
+        """What some items change together, of which none builds on others; one by one where that cannot be shown."""
         if len(keys) == 1:
             return self.items[keys[0]].diffs
-        return together([(self._found[key].each, self._found[key].finding) for key in keys], self.examined)
+        try:
+            return together([(self._found[key].each, self._found[key].finding) for key in keys], self.examined)
+        except Overlap:
+            return tuple(diff for key in keys for diff in self.items[key].diffs)
 
     def count(self, verdict: Verdict) -> int:
         """How many items have it."""

@@ -37,9 +37,12 @@ class Settling:
     unfit: list[Decision] = field(factory=list)
 
     @classmethod
-    def of(cls, file: Path | None, *, use_cache: bool) -> Settling:
-        """By the decisions of the project, or by those of a file. Raises `UsageMistake` where that is none."""
-        decisions = Decisions.read(Path.cwd(), file)
+    def of(cls, file: Path | None, *, use_cache: bool, cwd: Path | None = None) -> Settling:
+        """By the decisions of the project around a folder (the current one), or by those of a file.
+
+        Raises `UsageMistake` where that is no such file.
+        """
+        decisions = Decisions.read(cwd or Path.cwd(), file)
         return cls(decisions, memory(use_cache=use_cache) if decisions.rows else None, file is not None)
 
     def options(self, options: Options) -> Options:

@@ -42,6 +42,7 @@ e         explain the rule
 q         quit; decisions are kept, the next review goes on here
 ?         this help
 """
+_LONGEST_NUMBER = 9
 _SIGNS = {"+": "green", "-": "red", " ": ""}
 _MARKS = {Verdict.ACCEPTED: ("accepted", "green"), Verdict.REJECTED: ("rejected", "red")}
 
@@ -84,7 +85,7 @@ class Terminal:
             try:
                 is_new = self._answer(answer)
             except PerfmodError as error:
-                self.console.print(f"{error}", style="red", highlight=False)
+                self.console.print(Text(str(error), style="red"))
                 is_new = False
             if is_new and answer[:1] in ("y", "n", "a", "c", "i") and not self._undecided():
                 return
@@ -95,7 +96,7 @@ class Terminal:
         if letter in _ACTIONS and (not rest or letter in _WITH_TEXT):
             return _ACTIONS[letter](self, rest)
         if letter != "?":
-            self.console.print(f"{answer!r} is no answer; ? lists them", highlight=False)
+            self.console.print(Text(f"{answer!r} is no answer; ? lists them"))
         else:
             self.console.print(_HELP, highlight=False, markup=False)
         return False
@@ -180,7 +181,7 @@ class Terminal:
     def jump(self, number: str) -> bool:
         """Go to a number, or list all."""
         if number:
-            return self._go(int(number) - 1 if number.isdigit() else -1)
+            return self._go(int(number) - 1 if number.isdecimal() and len(number) < _LONGEST_NUMBER else -1)
         for place, group in enumerate(self.groups, 1):
             mark, style = _MARKS.get(group[0].verdict, ("", ""))
             line = Text.assemble((f"{place:>4} ", "bold"), (f"{mark:<9}", style), words.title(group[0]))
@@ -193,7 +194,7 @@ class Terminal:
         for place in order:
             if any(text.casefold() in _text_of(item) for item in self.groups[place]):
                 return self._go(place)
-        self.console.print(f"nothing holds {text!r}", highlight=False)
+        self.console.print(Text(f"nothing holds {text!r}"))
         return False
 
     def explain_rule(self, _rest: str) -> bool:

@@ -7,7 +7,7 @@ lines, and that what could not be shown about its values holds wherever they wer
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,21 +17,13 @@ from perfmod.codemods.results import Withheld
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
 from perfmod.transforms.finding import Finding, Place, Question, Safety
+from perfmod.transforms.questions import WATCHED, in_words
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.statements import Statements
 from perfmod.withholding import place_of
 
-_ASKED: Final[Mapping[str, str]] = {
-    "is-tensor": "is a tensor",
-    "is-scalar": "is a tensor without dimensions",
-    "is-on-device": "is on the GPU",
-    "same-shape": "have the same shape",
-    "same-dtype": "have the same type",
-    "does-not-alias": "share no memory",
-}
-"""What a run can answer, in words; the harness's `watching` answers it."""
 _LATER: Final = "--unsafe answers it with yes"
 
 
@@ -94,7 +86,7 @@ class _Asked:
             return Withheld(f"a run could not be watched: {ran.trouble.reason}", is_open=True)
         found = []
         for question, number in self.questions:
-            asked = f"whether `{question.expression}` {_ASKED.get(question.predicate, question.predicate)}"
+            asked = f"whether `{question.expression}` {in_words(question.predicate)}"
             if number is None:
                 return Withheld(f"{self.finding.reason}; a run cannot answer this; {_LATER}", is_open=True)
             seen = [each for each in ran.watched if each.point == number]
@@ -151,7 +143,7 @@ def _text(each: Examined) -> str:
 
 def _point(question: Question, file: _File, device: str) -> Point | None:
     """Where and how a run sees the answer; None where it cannot."""
-    is_seen = question.watchable and question.predicate in _ASKED
+    is_seen = question.watchable and question.predicate in WATCHED
     if not is_seen or (question.predicate == "is-on-device" and device == "cpu"):
         return None
     try:

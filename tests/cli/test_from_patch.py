@@ -221,6 +221,7 @@ INDEX = "diff --git a/a.py b/a.py\n"
     [
         (f"--- /etc/a.py\n+++ /etc/a.py\n{HUNK}", "/etc/a.py", "is not named by a path inside of the project"),
         (f"--- a/../a.py\n+++ b/../a.py\n{HUNK}", "../a.py", "is not named by a path inside of the project"),
+        (f'--- "a/a\\000.py"\n+++ "b/a\\000.py"\n{HUNK}', r"a\x00.py", "cannot be read: "),
         (f"--- a/.git/a.py\n+++ b/.git/a.py\n{HUNK}", ".git/a.py", "belongs to git"),
         (f"--- a/a.md\n+++ b/a.md\n{HUNK}", "a.md", "is neither a Python file nor a notebook"),
         (f"--- a/gone.py\n+++ b/gone.py\n{HUNK}", "gone.py", "is not there; paths in a patch begin at the root of the"),
@@ -253,6 +254,7 @@ def test_what_is_not_taken(project: Path, write: Write, perfmod: Run, patch: str
         ("torch_slow()\n", "p.patch: holds no diff"),
         (f"{INDEX}{HUNK}", "p.patch: line 2 begins a hunk, but no file is named above it"),
         ("--- a/a.py\n+++ b/a.py\n@@ one @@\n-x\n+y\n", "p.patch: line 3 begins a hunk, but does not read like"),
+        (f"--- a/a.py\n+++ b/a.py\n@@ -1,{'9' * 5000} +1 @@\n-x\n", "p.patch: line 3 begins a hunk, but does not read"),
         (
             "--- a/a.py\n+++ b/a.py\n@@ -1,2 +1,2 @@\n-x\n+y\nz = 1\n",
             "p.patch: line 6 stands in a hunk and begins with neither a blank nor + nor -",

@@ -5,6 +5,7 @@ import toy_rules as toys
 
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Outcome
+from perfmod.transforms.finding import Safety
 
 COUNT = "COUNT = len(os.sched_getaffinity(0))"
 
@@ -19,12 +20,19 @@ def run(code: str, *imports: str, definitions: tuple[str, ...] = ()) -> str:
 
 
 def refusal(code: str, *imports: str, definitions: tuple[str, ...] = ()) -> str:
-    result = rewrite(code.encode(), "a.py", [toys.renaming(imports=imports, definitions=definitions)])
-    assert result.outcome is Outcome.UNCHANGED
-    [finding] = result.refused
-    assert finding.refused
-    assert not finding.edits
-    return finding.reason
+    """The reason, which is the same where an option would be needed."""
+    reasons = set()
+    for safety in (Safety.SAFE, Safety.UNSAFE):
+        rule = toys.renaming(imports=imports, definitions=definitions, safety=safety)
+        result = rewrite(code.encode(), "a.py", [rule])
+        assert (result.outcome, result.held_back) == (Outcome.UNCHANGED, ())
+        [finding] = result.refused
+        assert finding.refused
+        assert not finding.edits
+        assert not finding.placed
+        reasons.add(finding.reason)
+    (reason,) = reasons
+    return reason
 
 
 @pytest.mark.parametrize(("before", "after"), [

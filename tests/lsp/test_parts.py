@@ -17,7 +17,6 @@ from perfmod.config import Options
 from perfmod.errors import ExitCode
 from perfmod.examine import examine
 from perfmod.lsp.lines import Lines
-from perfmod.lsp.silencing import ignore_comment
 
 TEXTS = st.text(st.sampled_from("ab(🔥é\f\u2028\r\n"), max_size=40)
 
@@ -37,28 +36,6 @@ def test_edits_make_the_new_text(old: str, new: str) -> None:
 def test_units_of_an_encoding(encoding: str, units: int) -> None:
     text = "a\u2028\f\r\né🔥b"
     assert Lines(text, encoding).position(text.index("b") + 1) == Position(1, units)
-
-
-@pytest.mark.parametrize(
-    ("code", "line", "silenced"),
-    [
-        ("x = 1\ny = 2\n", 2, "x = 1\ny = 2  # perfmod: ignore[PM101]\n"),
-        ("x = f(\r\n    1,\r\n)\r\n", 2, "x = f(\r\n    1,\r\n)  # perfmod: ignore[PM101]\r\n"),
-        ("for x in y:\n    pass\n", 1, "for x in y:  # perfmod: ignore[PM101]\n    pass\n"),
-        ("x = 1  # noqa\n", 1, "x = 1  # noqa  # perfmod: ignore[PM101]\n"),
-        ("x = 1  # perfmod: ignore[PM2]\n", 1, "x = 1  # perfmod: ignore[PM2, PM101]\n"),
-        ('x = """\n# 1\n"""', 1, 'x = """\n# 1\n"""  # perfmod: ignore[PM101]'),
-    ],
-)
-def test_where_a_comment_silences(code: str, line: int, silenced: str) -> None:
-    found = ignore_comment(code, line, "PM101")
-    assert found is not None
-    offset, comment = found
-    assert code[:offset] + comment + code[offset:] == silenced
-
-
-def test_nothing_silences_what_cannot_be_read() -> None:
-    assert ignore_comment("x = (\n", 1, "PM101") is None
 
 
 def test_an_open_text_is_no_text_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,10 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pytest_lsp import ClientServerConfig, LanguageClient
 
+from perfmod.config import Options
+from perfmod.review.items import Verdict
+from perfmod.review.session import Review
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 Applied = Callable[..., dict[str, bytes]]
 GOLDENS = Path(__file__).parents[2] / "golden"
@@ -128,6 +132,20 @@ async def test_ignore(editor: Editor, project: Path) -> None:
     await editor.choose(ignore)
     assert editor.texts[train].splitlines()[FIRST].endswith("collate_fn=Batch):  # perfmod: ignore[PM201]")
     assert codes(await editor.published(train)) == [("PM201", SECOND)]
+
+
+async def test_what_people_rejected_is_not_told(editor: Editor, project: Path) -> None:
+    train = project / "train.py"
+    train.write_text(TRAIN)
+    await editor.open(train)
+    review = Review.of(("train.py",), Options(), cwd=project, use_cache=False)
+    (first, _) = review.items
+    review.decide([first], Verdict.REJECTED)
+    editor.change(train, TRAIN + "# More.\n")
+    assert codes(await editor.published(train)) == [("PM201", SECOND)]
+    (everything,) = await editor.actions(train, only="source.fixAll")
+    await editor.choose(everything)
+    assert editor.texts[train].count("num_workers=") == 1
 
 
 async def test_an_action_for_an_older_text(editor: Editor, project: Path) -> None:

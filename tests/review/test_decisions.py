@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pytest
 from attrs import evolve
 
 from perfmod.config import Options
-from perfmod.errors import UsageMistake
+from perfmod.errors import Failure, UsageMistake
 from perfmod.review.decisions import Decision, Decisions, render
 from perfmod.review.items import Verdict
 from perfmod.review.session import Review
@@ -119,6 +122,26 @@ def test_twins_that_cannot_be_told_apart_are_asked_about_again(project: Path) ->
     assert [row.rule for row in again.unfit] == ["PM206"]
 
 
+def test_one_of_those_that_are_left_is_decided_otherwise(project: Path, perfmod: Perfmod) -> None:
+    """The numbers of twins change once one of them is applied; what was decided about the others stays."""
+    text = (project / "train.py").read_text()
+    more = TWINS.replace("        images", "        three = torch.zeros(32, 8).to(device)\n        images").replace(
+        "+ two", "+ two + three"
+    )
+    (project / "train.py").write_text(text.replace("        optimizer.zero", f"{more}        optimizer.zero"))
+    review = opened(project)
+    twins = [key for key, item in review.items.items() if item.finding.code == "PM206"]
+    for key, verdict in zip(twins, (A, R, R), strict=True):
+        review.decide([key], verdict, "no" if verdict is R else "")
+    assert perfmod("apply", ".", "--decisions", ".perfmod/decisions.json").returncode == 0
+    review = opened(project)
+    twins = [key for key, item in review.items.items() if item.finding.code == "PM206"]
+    assert [review.items[key].verdict for key in twins] == [R, R]
+    review.decide(twins[:1], A)
+    again = opened(project)
+    assert [(again.items[key].verdict, again.items[key].note) for key in twins] == [(A, ""), (R, "no")]
+
+
 def test_rejected_rewrites_are_not_made_and_not_counted(project: Path, perfmod: Perfmod) -> None:
     decided(project, A, R, U)
     checked = perfmod("check", ".")
@@ -196,6 +219,41 @@ def test_two_reviews_at_once_keep_each_others_decisions(project: Path) -> None:
     assert verdicts(opened(project)) == [("PM201", "accepted"), ("PM202", "rejected"), ("PM106", "undecided")]
 
 
+def test_many_writers_at_once_lose_nothing(project: Path) -> None:
+    """Processes that write at the same time, each some decisions one after the other."""
+    code = """
+import sys
+from pathlib import Path
+from perfmod.review.decisions import Decision, Decisions
+from perfmod.review.items import Verdict
+for number in range(20):
+    row = Decision(f"{sys.argv[1]}.py", "PM101", "", f"{number:016}", 1, 1, Verdict.ACCEPTED)
+    Decisions.read(Path.cwd()).with_changes([row])
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code, name], cwd=project) for name in "abcd"]
+    assert [writer.wait(timeout=120) for writer in writers] == [0] * 4
+    assert len(Decisions.read(project).rows) == 80
+    assert [path.name for path in (project / ".perfmod").iterdir()] == ["decisions.json"]
+
+
+def test_a_lock_that_nobody_gives_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perfmod.writing._PATIENCE", 0.1)
+    (project / ".perfmod").mkdir()
+    (project / ".perfmod" / "decisions.json.lock").touch()
+    with pytest.raises(Failure, match=r"another perfmod is writing it, .* remove decisions\.json\.lock beside it"):
+        Decisions.read(project).with_changes([ROW])
+
+
+def test_the_file_is_written_where_it_lies_and_as_others_may_read_it(project: Path, tmp_path: Path) -> None:
+    (project / ".perfmod").mkdir()
+    (project / ".perfmod" / "decisions.json").symlink_to(tmp_path / "shared.json")
+    Decisions.read(project).with_changes([ROW])
+    assert (project / ".perfmod" / "decisions.json").is_symlink()
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "shared.json").stat().st_mode) == 0o666 & ~umask
+
+
 @pytest.mark.parametrize(("content", "complaint"), [
     (b"{", "is not valid JSON"),
     (b"[]", 'it has no list "decisions"'),
@@ -206,6 +264,8 @@ def test_two_reviews_at_once_keep_each_others_decisions(project: Path) -> None:
     (render([ROW]).replace(b'"occurrence": 1', b'"occurrence": "1"'), '"occurrence" must be a number'),
     (b"{\n<<<<<<< HEAD\n=======\n>>>>>>> two\n}", "the marks of a merge that git could not finish"),
     (b"\xff", "is not valid JSON"),
+    (b"[" * 100_000, "is not valid JSON"),
+    (render([ROW]).replace(b'"occurrence": 1', b'"occurrence": 2'), '"occurrence" must be from 1 to 1, and is 2'),
 ])  # fmt: skip
 def test_files_that_hold_no_decisions(project: Path, content: bytes, complaint: str) -> None:
     file = project / ".perfmod" / "decisions.json"

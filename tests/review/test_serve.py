@@ -66,6 +66,8 @@ def test_a_file_that_was_edited_meanwhile_is_left_alone(served: Served, project:
     ({"Host": "localhost"}, 403, "the address has to begin with http://127.0.0.1:"),
     ({"Content_Type": "text/plain"}, 415, "a request is JSON"),
     ({"Content_Length": str(MOST_BYTES + 1)}, 413, "at most"),
+    ({"Content_Length": "\xb2"}, 413, "at most"),
+    ({"Content_Length": "1" * 5000}, 413, "at most"),
 ])  # fmt: skip
 def test_strangers_are_refused(
     unimpressed: Served, untouched: Path, headers: dict[str, str], status: int, complaint: str
