@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +17,10 @@ from perfmod.errors import explain
 
 _PATIENCE = 10.0
 """Seconds to wait for somebody else who writes the same file, which takes milliseconds."""
+_PREFIX = ".perfmod-"
+_TEMPORARY = re.compile(rf"{re.escape(_PREFIX)}[a-z0-9_]{{8}}")
+_STALE = 3600.0
+"""Seconds after which nobody writes a temporary file any more."""
 
 
 class NotWritten(Exception):
@@ -101,29 +107,58 @@ def permissions(path: Path) -> int:
 def exclusive(path: Path) -> Iterator[None]:
     """Within it, nobody else is within it for the same file, in this process or another; a lock lies beside the file.
 
-    Raises `NotWritten` where the lock is still there after some seconds, and `OSError`.
+    The system gives back what a killed process locked. Raises `NotWritten` where somebody else keeps the lock for some
+    seconds, and `OSError`.
     """
     lock = path.with_name(f"{path.name}.lock")
     deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError as error:
-            if time.monotonic() > deadline:
-                why = f"another perfmod is writing it, or was killed: if none runs, remove {lock.name} beside it"
-                raise NotWritten(f"cannot be written: {why}") from error
-            time.sleep(0.01)
+    while (descriptor := _locked(lock)) is None:
+        if time.monotonic() > deadline:
+            raise NotWritten("cannot be written: another perfmod is writing it, and does not end")
+        time.sleep(0.01)
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
+        if sys.platform != "win32":
+            lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(lock: Path) -> int | None:
+    """The descriptor of a lock that is ours until it is closed; None where somebody else has it. Raises `OSError`."""
+    if sys.platform == "win32":
+        with contextlib.suppress(FileExistsError, PermissionError):
+            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
+        return None
+    import fcntl
+
+    descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Whoever had it before has removed it meanwhile, and the next one makes another.
+        if os.path.samestat(os.fstat(descriptor), lock.stat()):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove the temporary files that killed runs left in a folder: one lives for moments, and these are hours old."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if _TEMPORARY.fullmatch(path.name) and time.time() - path.stat().st_mtime > _STALE:
+                path.unlink()
 
 
 @contextlib.contextmanager
 def _temporary(folder: Path, data: bytes) -> Iterator[Path]:
     """The path of a file that holds `data` on the disk; removed at the end unless it was renamed."""
-    descriptor, name = tempfile.mkstemp(prefix=".perfmod-", dir=folder)
+    descriptor, name = tempfile.mkstemp(prefix=_PREFIX, dir=folder)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:

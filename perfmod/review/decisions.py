@@ -18,7 +18,7 @@ from perfmod import disk
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.review.items import Verdict
 from perfmod.roots import project_root, shown
-from perfmod.writing import NotWritten, exclusive, permissions, write_new
+from perfmod.writing import NotWritten, exclusive, permissions, remove_stale, write_new
 
 FILE = Path(".perfmod") / "decisions.json"
 """Where they lie, from the root of the project."""
@@ -145,6 +145,7 @@ class Decisions:
                         del rows[key]
                     rows[row.key] = row
                 write_new(real, render(rows.values()), mode=permissions(real))
+            remove_stale(real.parent)
         except NotWritten as error:
             raise Failure(f"{shown(self.file)}: {error.reason}") from error
         except OSError as error:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pexpect
 import pytest
+from review_terminal import PROMPT, spawned
 
 TRAIN = """\
 import torch
@@ -69,11 +71,9 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("untouched") / "project")
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of the test; state and cache lie beside it."""
-    root = make_project(tmp_path / "project")
-    monkeypatch.chdir(root)
+@pytest.fixture(autouse=True)
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """State and cache lie in the folder of the test, the terminal is plain, and git knows a name."""
     monkeypatch.setenv("PERFMOD_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("PERFMOD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "80")
@@ -82,6 +82,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(f"GIT_{name}_EMAIL", "reviewer@example.com")
     for variable in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory of the test."""
+    root = make_project(tmp_path / "project")
+    monkeypatch.chdir(root)
     return root
 
 
@@ -96,3 +103,20 @@ def perfmod(project: Path) -> Perfmod:
         )
 
     return invoke
+
+
+@pytest.fixture
+def start(project: Path) -> Iterator[Callable[..., pexpect.spawn[str]]]:
+    """Starts `perfmod review` in a terminal, and waits for its first question."""
+    children = []
+
+    def begin(*arguments: str, asks: bool = True) -> pexpect.spawn[str]:
+        child = spawned(project, *arguments)
+        children.append(child)
+        if asks:
+            child.expect(PROMPT)
+        return child
+
+    yield begin
+    for child in children:
+        child.close(force=True)

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from perfmod.errors import Failure, UsageMistake
 from perfmod.review.decisions import Decision, Decisions, render
 from perfmod.review.items import Verdict
 from perfmod.review.session import Review
+from perfmod.writing import exclusive
 
 Perfmod = Callable[..., subprocess.CompletedProcess[str]]
 ROW = Decision("train.py", "PM106", "main", "0123456789abcdef", 1, 1, Verdict.ACCEPTED, "loss.item()", "fine")
@@ -240,10 +242,26 @@ for number in range(20):
 
 def test_a_lock_that_nobody_gives_back(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("perfmod.writing._PATIENCE", 0.1)
-    (project / ".perfmod").mkdir()
-    (project / ".perfmod" / "decisions.json.lock").touch()
-    with pytest.raises(Failure, match=r"another perfmod is writing it, .* remove decisions\.json\.lock beside it"):
-        Decisions.read(project).with_changes([ROW])
+    decisions = Decisions.read(project).with_changes([])
+    with exclusive(decisions.file), pytest.raises(Failure, match="another perfmod is writing it, and does not end"):
+        decisions.with_changes([ROW])
+    assert decisions.with_changes([ROW]).rows
+
+
+def test_what_a_killed_process_leaves_is_cleared_away(project: Path) -> None:
+    """Its lock holds nobody up, and its temporary file goes once nobody can be writing it any more."""
+    folder = project / ".perfmod"
+    folder.mkdir()
+    for name, hours in (
+        ("decisions.json.lock", 0),
+        (".perfmod-0abc_xyz", 2),
+        (".perfmod-1abc_xyz", 0),
+        (".perfmod-", 2),
+    ):
+        (folder / name).touch()
+        os.utime(folder / name, (time.time() - hours * 3600,) * 2)
+    assert Decisions.read(project).with_changes([ROW]).rows
+    assert {path.name for path in folder.iterdir()} == {".perfmod-", ".perfmod-1abc_xyz", "decisions.json"}
 
 
 def test_the_file_is_written_where_it_lies_and_as_others_may_read_it(project: Path, tmp_path: Path) -> None:

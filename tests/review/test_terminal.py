@@ -2,65 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
+import decisions_file
 import pexpect
-import pytest
+from review_terminal import answered, ended, plain
 
 Start = Callable[..., "pexpect.spawn[str]"]
-PROMPT = r"\((\d+)/(\d+)\) accept (?:this|these \d+) \[[^\]]+\]\? "
-
-
-@pytest.fixture
-def start(project: Path) -> Iterator[Start]:
-    """Starts `perfmod review` in a terminal, and waits for its first question."""
-    children = []
-
-    def begin(*arguments: str, asks: bool = True) -> pexpect.spawn[str]:
-        command = ["-m", "perfmod", "review", *(arguments or (".",))]
-        child = pexpect.spawn(
-            sys.executable, command, cwd=str(project), encoding="utf-8", dimensions=(24, 80), timeout=60
-        )
-        children.append(child)
-        if asks:
-            child.expect(PROMPT)
-        return child
-
-    yield begin
-    for child in children:
-        child.close(force=True)
-
-
-def plain(text: str) -> str:
-    """The text without the codes of colours, blanks joined."""
-    return " ".join(re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text).split())
-
-
-def answered(child: pexpect.spawn[str], answer: str) -> str:
-    """What is shown once an answer was given, up to the next question."""
-    child.sendline(answer)
-    child.expect(PROMPT)
-    return plain(child.before or "")
-
-
-def ended(child: pexpect.spawn[str], answer: str) -> str:
-    """What is shown once the last answer was given."""
-    child.sendline(answer)
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 0
-    return plain(child.before or "")
 
 
 def decisions(project: Path) -> list[tuple[str, str, str]]:
     """Rule, verdict and note of what is kept, in order."""
-    rows = json.loads((project / ".perfmod" / "decisions.json").read_text())["decisions"]
-    return sorted((row["rule"], row["verdict"], row.get("note", "")) for row in rows if row)
+    return sorted((row["rule"], row["verdict"], row.get("note", "")) for row in decisions_file.rows(project))
 
 
 def test_a_review_from_end_to_end(project: Path, start: Start) -> None:
