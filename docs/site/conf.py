@@ -68,6 +68,28 @@ def _forget_patterns(app: Sphinx, _: BuildEnvironment) -> None:
     app.config.include_patterns = ["**"]
 
 
+_navigations: dict[tuple[object, ...], str] = {}
+"""Of listings, by folder and what the theme asks for."""
+
+
+def _share_navigation(_: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Make the navigation of listings once for each folder: none of them is in it, so that it is the same for all.
+
+    Sphinx makes it anew for each page; for some hundreds of listings that would take half of the build.
+    """
+    toctree = context.get("toctree")
+    if toctree is None or not (context.get("meta") or {}).get("orphan"):
+        return
+
+    def shared(**options: Any) -> str:
+        key = (page.rpartition("/")[0], *sorted(options.items()))
+        if key not in _navigations:
+            _navigations[key] = toctree(**options)
+        return _navigations[key]
+
+    context["toctree"] = shared
+
+
 def _make_accessible(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
     """Let the keyboard reach what scrolls; name no column by nothing; give headings of the navigation their level."""
     if "body" in context:
@@ -93,5 +115,6 @@ def setup(app: Sphinx) -> None:
     app.add_source_parser(Listing)
     app.connect("source-read", _add_navigation)
     app.connect("env-check-consistency", _forget_patterns)
+    app.connect("html-page-context", _share_navigation, priority=100)  # before furo makes the navigation
     app.connect("html-page-context", _make_accessible, priority=900)  # after furo has made the navigation
     app.connect("build-finished", _copy_home)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,19 @@ from perfmod.review.serve import ReviewServer
 from perfmod.review.session import Review
 from perfmod.review.terminal import Terminal
 from perfmod.roots import from_here, shown
+
+_TITLED = 3
+"""Paths that the title of a page names."""
+
+
+def page_title(root: Path, targets: Sequence[Path]) -> str:
+    """What a page is called: by its project, and by what of that is reviewed, unless it is all; all paths absolute."""
+    project = f"Review of {shown(root.name or root)}"
+    if root in targets:
+        return project
+    names = [shown(target.relative_to(root) if target.is_relative_to(root) else target) for target in targets]
+    more = [f"{len(names) - _TITLED} more"] if len(names) > _TITLED else []
+    return f"{project}: {', '.join([*names[:_TITLED], *more])}"
 
 
 @define
@@ -95,7 +109,7 @@ class Reviewing:
     def _page(self, review: Review, server: Server | None = None) -> bytes:
         codes = {item.finding.code for item in review.items.values()}
         rules = {rule.code: rule_text(rule) for rule in catalog.rules() if rule.code in codes}
-        title = " ".join(map(shown, self.paths))
+        title = page_title(review.decisions.root, [Path(os.path.normpath(Path.cwd() / path)) for path in self.paths])
         return render(list(review.items.values()), rules, title=title, server=server)
 
     def _ask(self, prompt: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,25 @@ import pytest
 import review_items
 from attrs import evolve
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from chromium import CHROMIUM, launched
+from playwright.sync_api import Browser, Page
 
+from perfmod.cli.reviewing import page_title
 from perfmod.review.items import Diff, Hunk, Item, Line
 from perfmod.review.page import Server, render
 
-CHROMIUM = shutil.which("chromium")
-ARGUMENTS = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
-NUMBER = 15
+NUMBER = 12
 ATTACK = "</script><img src=x onerror=alert(1)><script>alert(1)</script>&lt;b&gt;"
 TURNED = "admin\u202e\u2066# is off\u2069"
 TOKEN = "a-token"
+RISKS = ("bitwise", "rounding", "sampling", "precision", "behavioural")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, items: list[Item]) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     pages = {
         "plain": (items, "Review of project"),
-        "short": (items[:4], "Review of project"),
+        "unusual": (review_items.unusual(), "Review of project"),
+        "doubled": (doubled(items)[::-1], "Review of project"),
         "chain": (chain(items), "Review"),
         "hostile": ([hostile(items[0])], ATTACK),
         "empty": ([], "Review"),
@@ -55,6 +55,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory, items: list[Item]) -> Path:
     for name, (chosen, title) in pages.items():
         (folder / f"{name}.html").write_bytes(render(chosen, review_items.rule_texts(), title=title))
     return folder
+
+
+def doubled(items: list[Item]) -> list[Item]:
+    """Findings of each risk, in turns, and each in a second file, which comes first by its name."""
+    out = []
+    for item, risk in zip(items, cycle(RISKS), strict=False):
+        finding = evolve(item.finding, numerics=risk)
+        path = f"a_{finding.path}"
+        out += [evolve(item, finding=finding), evolve(item, key=path, path=path, finding=evolve(finding, path=path))]
+    return out
 
 
 def chain(items: list[Item]) -> list[Item]:
@@ -162,21 +172,33 @@ def test_keys_alone_decide(opened: Page) -> None:
 def test_every_finding_can_be_reached_and_seen(opened: Page, items: list[Item]) -> None:
     for number in range(NUMBER):
         press(opened, "j")
-        card = opened.locator(":focus")
-        assert card.locator("table tr").count() > 1, number
-        assert 0 <= card.bounding_box()["y"] < 450, number  # type: ignore[index]
+        rows, top = opened.evaluate("""() => {
+          const card = document.activeElement;
+          return [card.querySelectorAll("table tr").length, card.getBoundingClientRect().top];
+        }""")
+        assert rows > 1, number
+        assert 0 <= top < 450, number
     press(opened, "j")
     assert said(opened) == "That was the last finding."
     assert opened.locator("article").count() == len(items)
 
 
+@pytest.mark.parametrize("opened", [{"name": "doubled"}], indirect=True)
 def test_the_order_is_that_of_risk(opened: Page, items: list[Item]) -> None:
+    expected = sorted(
+        (item.finding for item in doubled(items)), key=lambda finding: (RISKS.index(finding.numerics), finding.path)
+    )
+    opened.evaluate("document.getElementById('rest').click()")
+    titles = opened.locator("section h2").evaluate_all("all => all.map(each => each.firstChild.data)")
+    assert titles == [finding.path for finding in expected]
     opened.locator("#groupings").get_by_label("Rule").check()
     opened.evaluate("document.getElementById('rest').click()")
-    tags = opened.locator("article").evaluate_all("cards => cards.map(card => card.id)")
-    assert len(tags) == len(items)
-    rules = opened.locator("section h2").evaluate_all("all => all.map(each => each.textContent.slice(0, 5))")
-    assert sorted(rules) == sorted({item.finding.code for item in items})
+    groups = opened.locator("section").evaluate_all("""sections => sections.map(section =>
+      [section.querySelector("h2").textContent.slice(0, 5), section.querySelectorAll("article").length])""")
+    assert groups == [[code, 2] for code in dict.fromkeys(finding.code for finding in expected)]
+    ids = opened.locator("article").evaluate_all("cards => cards.map(card => Number(card.id.slice(1)))")
+    in_groups = sorted(range(len(expected)), key=lambda at: [code for code, _ in groups].index(expected[at].code))
+    assert ids == in_groups
 
 
 @pytest.mark.parametrize("opened", [{"name": "chain"}], indirect=True)
@@ -255,7 +277,7 @@ def test_export_and_import(opened: Page, items: list[Item], tmp_path: Path) -> N
             item.finding.scope,
             item.occurrence,
         )
-        assert len(decision) == 7
+        assert set(decision) == {"path", "rule", "scope", "fingerprint", "occurrence", "of", "verdict", "code", "note"}
     press(opened, "kuku")
     file = tmp_path / "decisions.json"
     for text, answer in (
@@ -356,12 +378,24 @@ def test_the_switch_of_colours(opened: Page) -> None:
     assert opened.evaluate(background) == seen["Dark"]
 
 
+def seen(scheme: str, width: int, layout: str | None) -> tuple[dict[str, object], str | None]:
+    return {"name": "unusual", "scheme": scheme, "width": width}, layout
+
+
 @pytest.mark.parametrize(
     ("opened", "layout"),
     [
-        ({"name": "short", "scheme": scheme, "width": width}, layout)
-        for scheme in ("light", "dark")
-        for width, layout in ((1400, "Unified"), (1400, "Side by side"), (360, None))
+        seen("light", 1400, "Side by side"),
+        seen("dark", 360, None),
+        *(
+            pytest.param(*seen(*others), marks=pytest.mark.exhaustive)
+            for others in (
+                ("light", 1400, "Unified"),
+                ("light", 360, None),
+                ("dark", 1400, "Unified"),
+                ("dark", 1400, "Side by side"),
+            )
+        ),
     ],
     indirect=["opened"],
 )
@@ -468,3 +502,14 @@ def test_the_served_page_sends_decisions_and_applies(browser: Browser, items: li
     lost.wait_for(state="visible")
     assert "still running" in lost.inner_text()
     page.close()
+
+
+@pytest.mark.parametrize(("targets", "title"), [
+    (["/home/me/project"], "Review of project"),
+    (["/home/me/project/models", "/home/me/project"], "Review of project"),
+    (["/home/me/project/train.py"], "Review of project: train.py"),
+    (["/home/me/project/models", "/data/b\u202e.py"], r"Review of project: models, /data/b\u202e.py"),
+    ([f"/home/me/project/{name}.py" for name in "abcde"], "Review of project: a.py, b.py, c.py, 2 more"),
+])  # fmt: skip
+def test_a_page_is_called_by_what_is_reviewed(targets: list[str], title: str) -> None:
+    assert page_title(Path("/home/me/project"), [Path(target) for target in targets]) == title

@@ -15,10 +15,11 @@ from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
 
+RULE = "docs/rules/PM104-masked-loss"
 PAGES = (
     "index",
     "docs/usage",
-    "docs/rules/PM104-masked-loss",
+    RULE,
     "golden/masked-loss/labels_to_ignore.in",
 )
 
@@ -62,19 +63,28 @@ def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> It
     assert wrong == []
 
 
-def asking(**choices: tuple[object, ...]) -> pytest.MarkDecorator:
-    """Parametrize `opened` over the pages, with each of the choices."""
-    ((choice, values),) = choices.items()
-    asked = [{"name": name, choice: value} for name in PAGES for value in values]
-    return pytest.mark.parametrize("opened", asked, indirect=True, ids=lambda one: f"{one['name']}-{one[choice]}")
+def asking(*often: dict[str, object], rarely: tuple[dict[str, object], ...]) -> pytest.MarkDecorator:
+    """Parametrize `opened`; what is asked for rarely shows what the others show once more."""
+    asked = [*often, *(pytest.param(one, marks=pytest.mark.exhaustive) for one in rarely)]
+    return pytest.mark.parametrize("opened", asked, indirect=True, ids=lambda one: "-".join(map(str, one.values())))
 
 
-@asking(width=(360, 1280))
+@asking(
+    *({"name": name, "width": 360} for name in PAGES),
+    rarely=tuple({"name": name, "width": 1280} for name in PAGES),
+)
 def test_only_what_is_wide_scrolls(opened: Page) -> None:
     assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@asking(scheme=("light", "dark"))
+@asking(
+    {"name": "index", "scheme": "light"},
+    {"name": RULE, "scheme": "light"},
+    {"name": RULE, "scheme": "dark"},
+    rarely=tuple({"name": name, "scheme": scheme} for name in PAGES for scheme in ("light", "dark") if name != RULE)[
+        1:
+    ],
+)
 def test_accessible(opened: Page) -> None:
     found = Axe().run(opened)
     assert found.violations_count == 0, found.generate_report()

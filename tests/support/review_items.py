@@ -21,7 +21,7 @@ from perfmod.config import Options, settings_for
 from perfmod.examined import Examined
 from perfmod.files import FoundFile
 from perfmod.report.rows import FindingRow, finding_rows
-from perfmod.review.items import Diff, Hunk, Item, Line, Proof
+from perfmod.review.items import Diff, Hunk, Item, Line, Proof, Verdict
 from perfmod.review.page import RuleText
 from perfmod.transforms.rule import Rule
 
@@ -63,6 +63,27 @@ def items(number: int) -> list[Item]:
             Item(f"{path}:{finding.fingerprint}:1", path, 1, 1, "", row, (evolve(diff, path=path),), proof=proof)
         )
     return out
+
+
+def unusual() -> list[Item]:
+    """One of each kind that a page shows in a way of its own.
+
+    Two files, a cell of a notebook, measured and not any more, and one that builds on another and was decided.
+    """
+    two, cell, fresh, stale, base, user = items(6)
+    two = evolve(
+        two,
+        finding=evolve(two.finding, elsewhere=("models/heads.py",)),
+        diffs=(*two.diffs, evolve(cell.diffs[0], path="models/heads.py")),
+    )
+    cell = evolve(
+        cell,
+        finding=evolve(cell.finding, path="study.ipynb", cell=3),
+        diffs=(evolve(cell.diffs[0], path="study.ipynb", cell=3),),
+    )
+    fresh, stale = evolve(fresh, proof=_PROOFS[0]), evolve(stale, proof=_PROOFS[1])
+    user = evolve(user, builds_on=(base.key,), note="the loss is logged only once an epoch", verdict=Verdict.REJECTED)
+    return [two, cell, fresh, stale, evolve(base, proof=_PROOFS[2]), user]
 
 
 @cache

@@ -91,10 +91,12 @@ async function acceptShown() {
 }
 
 function refilter() {
+  // Asked before anything changes: afterwards the whole page would have to be laid out for the answer.
+  const isScrolled = byId("findings").getBoundingClientRect().top < 0;
   filterItems();
   showFiltered();
   writeAddress();
-  if (byId("findings").getBoundingClientRect().top < 0) scrollTo({ top: 0, behavior: "instant" });
+  if (isScrolled) scrollTo({ top: 0, behavior: "instant" });
 }
 
 /** Keeps the page in step with decisions. */

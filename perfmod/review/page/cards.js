@@ -2,6 +2,8 @@
 
 const BUILT_AT_MOST = 300;
 const built = new Map();
+/** Those on the screen and around it, as the observer last saw them: asking each card would lay the page out. */
+const near = new Set();
 const folded = new Set();
 
 /** The empty card: a heading, by which readers and keys find it. */
@@ -14,6 +16,8 @@ function shell(item) {
   showVerdict(item);
   return item.card;
 }
+
+const itemOf = (card) => items[Number(card.id.slice(1))];
 
 function showVerdict(item) {
   if (!item.card) return;
@@ -41,17 +45,12 @@ function build(item) {
 function emptyOldest() {
   for (const item of built.keys()) {
     if (built.size <= BUILT_AT_MOST) return;
-    if (item.card.contains(document.activeElement) || isNear(item.card)) continue;
+    if (near.has(item) || item.card.contains(document.activeElement)) continue;
     item.body.remove();
     item.body = null;
     built.delete(item);
   }
 }
-
-const isNear = (card) => {
-  const box = card.getBoundingClientRect();
-  return box.bottom > -innerHeight && box.top < 2 * innerHeight;
-};
 
 function rebuild() {
   for (const item of [...built.keys()]) {

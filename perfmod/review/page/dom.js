@@ -15,7 +15,9 @@ function make(name, attributes = {}, ...children) {
 }
 
 const unseen = (text) => make("span", { class: "unseen" }, text);
-const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+const english = new Intl.NumberFormat("en");
+const grouped = (number) => english.format(number);
+const counted = (number, noun) => `${grouped(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 /** Says it to everybody: on the screen for a while, and to screen readers. */
 let saying;

@@ -15,7 +15,7 @@ for (const facet of FACETS) {
   facet.chosen = new Set();
   facet.label ??= (value) => value;
 }
-const MOST_VALUES = 60;
+const MOST_VALUES = 30;
 let filtersChanged;
 let searched = [];
 let shownItems = items;
@@ -59,17 +59,20 @@ function setSearch(text) {
 function filterItems() {
   const active = FACETS.filter((facet) => facet.chosen.size);
   const counts = FACETS.map(() => new Map());
+  const fails = (item) => (facet) => !facet.chosen.has(facet.of(item));
+  const count = (index, item) => {
+    const value = FACETS[index].of(item);
+    counts[index].set(value, (counts[index].get(value) ?? 0) + 1);
+  };
   shownItems = [];
   for (const item of items) {
-    if (!searched.every((word) => wordsOf(item).includes(word))) continue;
-    const failed = active.filter((facet) => !facet.chosen.has(facet.of(item)));
-    if (!failed.length) shownItems.push(item);
+    if (searched.length && !searched.every((word) => wordsOf(item).includes(word))) continue;
+    const failed = active.filter(fails(item));
     // A value is counted as if its own facet filtered nothing.
-    FACETS.forEach((facet, index) => {
-      if (failed.length > 1 || (failed.length === 1 && failed[0] !== facet)) return;
-      const value = facet.of(item);
-      counts[index].set(value, (counts[index].get(value) ?? 0) + 1);
-    });
+    if (failed.length === 1) count(FACETS.indexOf(failed[0]), item);
+    if (failed.length) continue;
+    shownItems.push(item);
+    for (let index = 0; index < FACETS.length; index += 1) count(index, item);
   }
   FACETS.forEach((facet, index) => showCounts(facet, counts[index]));
   const filters = active.length + (searched.length ? 1 : 0);
@@ -88,7 +91,7 @@ function showCounts(facet, counts) {
   const rest = facet.isWhole ? 0 : Math.max(values.length - MOST_VALUES, 0);
   if (rest) values = values.filter((value, index) => index < MOST_VALUES || facet.chosen.has(value));
   facet.more.hidden = !rest;
-  facet.more.textContent = `${rest.toLocaleString("en")} more`;
+  facet.more.textContent = `${grouped(rest)} more`;
   if (values.length !== facet.shown?.length || values.some((value, index) => value !== facet.shown[index])) {
     facet.list.replaceChildren(...values.map((value) => row(facet, value).label));
     facet.shown = values;

@@ -42,7 +42,7 @@ let order = [];
 let shownSet = new Set();
 /** How many of those are in the document: the rest follows when one comes near its end. */
 let attached = 0;
-const STEP = 20;
+const STEP = 10;
 const sections = new Map();
 
 const isShown = (item) => shownSet.has(item);
@@ -82,7 +82,7 @@ function attach(end) {
   }
   const rest = order.length - attached;
   byId("rest").hidden = !rest;
-  byId("rest").textContent = `Show ${rest.toLocaleString("en")} more`;
+  byId("rest").textContent = `Show ${grouped(rest)} more`;
 }
 
 function sectionOf(item) {
@@ -142,7 +142,7 @@ function showCount(name) {
 function showNumbers() {
   const decided = items.filter((item) => item.verdict !== "undecided").length;
   const accepted = items.filter((item) => item.verdict === "accepted").length;
-  byId("decided").textContent = `${decided.toLocaleString("en")} of ${items.length.toLocaleString("en")} decided`;
+  byId("decided").textContent = `${grouped(decided)} of ${grouped(items.length)} decided`;
   const bar = byId("bar");
   bar.setAttribute("aria-valuemax", Math.max(items.length, 1));
   bar.setAttribute("aria-valuenow", decided);
@@ -152,7 +152,7 @@ function showNumbers() {
   groupCounts = countGroups();
   for (const name of sections.keys()) showCount(name);
   const isAll = order.length === items.length;
-  byId("shown").textContent = isAll ? counted(items.length, "finding") : `${order.length} of ${counted(items.length, "finding")} shown`;
+  byId("shown").textContent = isAll ? counted(items.length, "finding") : `${grouped(order.length)} of ${counted(items.length, "finding")} shown`;
   byId("empty").hidden = order.length > 0;
   byId("empty").textContent = items.length ? "No finding passes the filters." : "There is nothing to review.";
   byId("accept-shown").disabled = !order.some((item) => item.verdict === "undecided");
@@ -160,7 +160,12 @@ function showNumbers() {
 }
 
 const observer = new IntersectionObserver((entries) => {
-  for (const { isIntersecting, target } of entries) if (isIntersecting) build(items[Number(target.id.slice(1))]);
+  for (const { isIntersecting, target } of entries) {
+    const item = itemOf(target);
+    if (isIntersecting) build(item);
+    if (isIntersecting) near.add(item);
+    else near.delete(item);
+  }
   emptyOldest();
 }, { rootMargin: "800px 0px" });
 
@@ -174,7 +179,7 @@ const atTheEnd = new IntersectionObserver(([entry]) => {
 
 /** Does something that moves cards, and leaves the one that is being read where it was on the screen. */
 function keepingPlace(action) {
-  const isCurrent = current && isShown(current) && isNear(current.card);
+  const isCurrent = current && isShown(current) && near.has(current);
   const item = isCurrent ? current : order.slice(0, attached).find((each) => each.card.getBoundingClientRect().bottom > 0);
   const before = item?.card.getBoundingClientRect().top;
   action();

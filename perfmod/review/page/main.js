@@ -8,11 +8,11 @@ arrange();
 
 byId("groups").addEventListener("focusin", (event) => {
   const card = event.target.closest("article");
-  if (card) mark(items[Number(card.id.slice(1))]);
+  if (card) mark(itemOf(card));
 });
 byId("groups").addEventListener("pointerdown", (event) => {
   const card = event.target.closest("article");
-  if (card) mark(items[Number(card.id.slice(1))]);
+  if (card) mark(itemOf(card));
 });
 atTheEnd.observe(byId("rest"));
 byId("rest").addEventListener("click", () => {
