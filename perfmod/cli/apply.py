@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -126,6 +127,7 @@ def apply(
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
+    from perfmod.roots import shown
 
     paths = paths or []
     require_fitting(context, paths)
@@ -198,6 +200,7 @@ def apply(
         results = applying.write(results, cwd)
     elif patch:
         write_file(patch, b"".join(diffs.values()))
+        made = (f"`perfmod apply --from {shlex.quote(str(patch))}` applies {shown(patch)}",) if diffs else ()
 
     rows = rows_of("apply", results, rules, wrote=wrote, patches=diffs)
     view = view_of(rows, rules, statistics=statistics)
@@ -205,13 +208,13 @@ def apply(
         print_rows(view, output_format, result)
     else:
         text.render_statistics(view.statistics or (), talk)
-    if output_format is not OutputFormat.JSON:
-        text.render_unfit(settle.unfit, talk)
-        text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
-        text.render_notes(made, talk)
     if is_text and dry_run and not patch:
         result.write_diff(b"".join(diffs.values()))
     elif is_text and from_stdin and not patch:
         result.write(b"".join(each.result.after for each in results))
+    if output_format is not OutputFormat.JSON:
+        text.render_unfit(settle.unfit, talk)
+        text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
+        text.render_notes(made, talk)
     result.finish()
     return rows.exit_code or code

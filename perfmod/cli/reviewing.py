@@ -10,6 +10,7 @@ from attrs import define, field
 from rich.console import Console
 from rich.text import Text
 
+from perfmod.cli.options import apply_command
 from perfmod.codemods import catalog
 from perfmod.config import Options
 from perfmod.errors import Failure, explain
@@ -74,8 +75,12 @@ class Reviewing:
         review = self.open()
         write_file(path, self._page(review))
         told = f"{counted(len(review.items), 'finding')} in {shown(path)}"
+        if not review.items:
+            self._out.print(told)
+            return
         self._out.print(
-            f"{told}; `perfmod apply {shlex.join(self.paths)} --decisions FILE` applies what is exported from it",
+            f"{told}; `perfmod apply {shlex.join(self.paths)} --decisions decisions.json` writes what was accepted on "
+            "it and exported",
             highlight=False,
             soft_wrap=True,
         )
@@ -121,6 +126,6 @@ class Reviewing:
                 f"`perfmod apply {paths} --decisions {file}` writes what was accepted", highlight=False, soft_wrap=True
             )
         if counts[Verdict.UNDECIDED]:
-            own = [] if self.decisions is None else ["--decisions", str(self.decisions)]
-            command = shlex.join(["perfmod", "review", *self.paths, *own])
-            self._out.print(f"`{command}` goes on", highlight=False, soft_wrap=True)
+            own = [] if self.decisions is None else ["--decisions", shlex.quote(str(self.decisions))]
+            command = apply_command(self.paths, self.options, isolated=self.isolated, command="review")
+            self._out.print(f"`{' '.join([command, *own])}` goes on", highlight=False, soft_wrap=True)
