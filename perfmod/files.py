@@ -137,7 +137,12 @@ def is_left_out(path: Path, settings: Settings, root: Path) -> bool:
 
 
 def resolve(path: Path, target: str) -> Path:
-    """A path with links followed. Raises `UsageMistake`, which names it as the user did, where nothing is there."""
+    """A path with links followed. Raises `UsageMistake`, which names it as the user did, where nothing is there.
+
+    An empty one is what a shell makes of a variable that is not set: it does not stand for the current folder.
+    """
+    if not target:
+        raise UsageMistake("a path is empty; . stands for the current folder")
     try:
         return Path(os.path.realpath(path, strict=True))
     except FileNotFoundError as error:

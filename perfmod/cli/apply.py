@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -245,14 +246,17 @@ class _Outlet:
         """
         from perfmod import applying
         from perfmod.report.output import write_file
+        from perfmod.roots import shown
 
         if self._patching.is_wanted:
             return results, self._patching.make(results, rules, remembered)
         if self.writes:
             return applying.write(results, Path.cwd()), ()
-        if self._patch:
-            write_file(self._patch, b"".join(diffs.values()))
-        return results, ()
+        if self._patch is None:
+            return results, ()
+        write_file(self._patch, b"".join(diffs.values()))
+        taken = f"`perfmod apply --from {shlex.quote(str(self._patch))}` applies {shown(self._patch)}"
+        return results, (taken,) if diffs else ()
 
     def print(
         self,

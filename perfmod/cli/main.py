@@ -69,7 +69,10 @@ def run() -> None:
     except PerfmodError as error:
         code = _complain(str(error), error.exit_code)
     except typer.TyperException as error:
-        code = _complain(f"{error.format_message()} (see perfmod --help)", ExitCode.USAGE)
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "perfmod"
+        message = error.format_message().replace("Value error, ", "").rstrip(".")
+        code = _complain(f"{message} (see {command} --help)", ExitCode.USAGE)
     except (BrokenPipeError, SystemExit) as error:
         # typer and rich answer a broken pipe by SystemExit(1), which would read as "check found something".
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):

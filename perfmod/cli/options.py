@@ -37,11 +37,15 @@ class TextOrJson(str, enum.Enum):
 
 Paths = Annotated[
     list[str],
-    typer.Argument(help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."),
+    typer.Argument(
+        metavar="PATH...", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
+    ),
 ]
 OptionalPaths = Annotated[
     list[str] | None,
-    typer.Argument(help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."),
+    typer.Argument(
+        metavar="PATH...", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
+    ),
 ]
 Select = Annotated[
     list[str] | None,

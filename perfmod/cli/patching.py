@@ -52,7 +52,13 @@ _EXCLUDES = {
     "patch_series": ("patch", "dry_run"),
 }
 """What cannot be given with an option, by the names of parameters."""
-_NEEDS = {"by": ("patch_series", "commits"), "branch": ("commits",), "partial": ("reviewed",)}
+_OF_A_RUN = ("entry", "device", "python", "steps", "horizon", "quick", "nproc", "timeout", "report", "budget", "link")
+_NEEDS = {
+    "by": ("patch_series", "commits"),
+    "branch": ("commits",),
+    "partial": ("reviewed",),
+    **dict.fromkeys(_OF_A_RUN, ("verify",)),
+}
 """Of what one has to be given with an option."""
 _WITH_A_PATCH = ("paths", "reviewed", "partial", "dry_run", "no_cache", "verbose")
 """What can be given with --from: everything else is about finding rewrites."""
@@ -79,7 +85,7 @@ def require_fitting(context: typer.Context, paths: Sequence[str]) -> None:
             raise UsageMistake(f"{flags[name]} takes files and folders, not standard input")
     if not paths and "reviewed" not in given:
         raise UsageMistake(
-            "Missing argument 'PATHS...': name files or folders, or - for stdin (see perfmod apply --help)"
+            "Missing argument 'PATH...': name files or folders, or - for stdin (see perfmod apply --help)"
         )
 
 

@@ -89,7 +89,10 @@ class Reviewing:
         review = self.open()
         write_file(path, self._page(review))
         told = f"{counted(len(review.items), 'finding')} in {shown(path)}"
-        hint = f"`{self._command('apply')} --decisions FILE` applies what is exported from it"
+        if not review.items:
+            self._out.print(told)
+            return
+        hint = f"`{self._command('apply')} --decisions decisions.json` writes what was accepted on it and exported"
         text.render_notes([f"{told}; {hint}"], self._out)
 
     def in_browser(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,8 +40,6 @@ _ANSWERS = {
     State.ON_REQUEST: ("on request", "applies {}"),
 }
 """How rewrites are called that an option applies, and what the command with that option does with them."""
-_NOT_WRITTEN = {"apply": "nothing was written", "check": "`perfmod apply` makes them"}
-"""What is said of rewrites that are not in the files, by command."""
 
 
 def render_findings(
@@ -92,7 +91,8 @@ def render_summary(
 ) -> None:
     """What there is to know besides the rewrites: which others there are and how to get them, and what was not done.
 
-    `command` is the `perfmod apply` that makes the rewrites; options are added to it.
+    `command` is the `perfmod apply` that makes the rewrites; options are added to it. Files that failed, which are
+    told one by one, are not counted among those without rewrites.
     """
     for file in report.files:
         for warning in file.warnings:
@@ -102,13 +102,19 @@ def render_summary(
             style = "red" if file.outcome is Outcome.FAILED else "yellow"
             _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
     findings, files = report.count_findings(), report.count_files()
-    rewrites, total = findings[State.REWRITTEN.value], counted(len(report.files), "file")
+    rewrites, total = findings[State.REWRITTEN.value], len(report.files)
+    troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
+    examined = total - sum(files[each.value] for each in troubles)
     if rewrites:
-        ending = "" if report.wrote else f"; {_NOT_WRITTEN[report.command]}"
         number = f"{counted(rewrites, 'rewrite')}{' made' if report.wrote else ''}"
-        _print(console, (f"{number} in {files[Outcome.CHANGED.value]} of {total}", "bold"), ending)
-    else:
-        _print(console, (f"nothing to rewrite in {total}", "bold"))
+        done = (f"{number} in {files[Outcome.CHANGED.value]} of {counted(total, 'file')}", "bold")
+        if report.command == "check":
+            makes = f"; `{command}` makes {'it' if rewrites == 1 else 'them'}"
+            _print(console, done, makes, is_wrapped=False)
+        else:
+            _print(console, done, "" if report.wrote else "; nothing was written")
+    elif examined or not total:
+        _print(console, (f"nothing to rewrite in {counted(examined, 'file')}", "bold"))
     listed = 0
     for state, (noun, answer) in _ANSWERS.items():
         for flag, count in report.flags(state).items():
@@ -134,7 +140,6 @@ def render_summary(
         why = "the files that belong together are too large to be read at once"
         told = f": {why}, so {'it' if apart == 1 else 'each'} was read with those next to it"
         _print(console, (f"{counted(apart, 'file')} analysed in part", "yellow"), told)
-    troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
     if troubles:
         _print(console, ", ".join(f"{counted(files[each.value], 'file')} {each.value}" for each in troubles))
 
@@ -161,18 +166,18 @@ def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
     """What `revert` did with every file, and the numbers."""
     for path in reverted.restored:
-        _print(console, (_from(cwd, path), "bold"), ": ", ("restored", "green"))
+        _print(console, (shown(relpath(path, cwd)), "bold"), ": ", ("restored", "green"))
     for path in reverted.untouched:
-        _print(console, (_from(cwd, path), "bold"), ": already as it was before")
+        _print(console, (shown(relpath(path, cwd)), "bold"), ": already as it was before")
     for path, reason in reverted.refused:
-        _print(console, (_from(cwd, path), "bold"), ": ", ("not restored", "red"), f": {reason}")
-    numbers = f"{len(reverted.restored)} restored, {len(reverted.untouched)} already as before"
-    total = len(reverted.restored) + len(reverted.untouched) + len(reverted.refused)
-    _print(console, (f"{counted(total, 'file')}: ", "bold"), f"{numbers}, {len(reverted.refused)} not restored")
-
-
-def _from(cwd: Path, path: Path) -> str:
-    return shown(path.relative_to(cwd) if path.is_relative_to(cwd) else path)
+        _print(console, (shown(relpath(path, cwd)), "bold"), ": ", ("not restored", "red"), f": {reason}")
+    counts = {
+        "restored": len(reverted.restored),
+        "already as before": len(reverted.untouched),
+        "not restored": len(reverted.refused),
+    }
+    numbers = ", ".join(f"{count} {words}" for words, count in counts.items() if count)
+    _print(console, (f"{counted(sum(counts.values()), 'file')}: ", "bold"), numbers)
 
 
 def _print(console: Console, *parts: str | tuple[str, str], indent: int = 0, is_wrapped: bool = True) -> None:

@@ -18,7 +18,8 @@ def sentences(row: FindingRow) -> str:
 
 def along(row: FindingRow) -> str:
     """The other files that are rewritten, or would be."""
-    return f" (also changes {' and '.join(row.elsewhere)})" if row.elsewhere else ""
+    *most, last = row.elsewhere or ("",)
+    return f" (also changes {' and '.join(filter(None, (', '.join(most), last)))})" if last else ""
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

@@ -67,13 +67,13 @@ class Decision:
     def from_json(cls, row: object) -> Decision:
         """Raises `Unreadable` where that is no row of such a file."""
         if not isinstance(row, dict):
-            raise Unreadable("a decision must be an object")
+            raise Unreadable("must be an object")
         for each in attrs.fields(cls):
             wanted = {"occurrence": int, "of": int}.get(each.name, str)
             if each.name in row and (not isinstance(row[each.name], wanted) or row[each.name] is True):
                 raise Unreadable(f'"{each.name}" must be {"a number" if wanted is int else "a string"}')
             if each.name not in row and each.default is attrs.NOTHING and each.name != "scope":
-                raise Unreadable(f'a decision lacks "{each.name}"')
+                raise Unreadable(f'lacks "{each.name}"')
         if not 1 <= row["occurrence"] <= row["of"]:
             raise Unreadable(f'"occurrence" must be from 1 to {row["of"]}, and is {row["occurrence"]}')
         if row["verdict"] not in (Verdict.ACCEPTED.value, Verdict.REJECTED.value):
@@ -176,4 +176,12 @@ def _parsed(data: bytes) -> list[Decision]:
         raise Unreadable('is no file of decisions: it has no list "decisions"')
     if document.get("schema_version") != _SCHEMA:
         raise Unreadable(f"was written by another version of perfmod: its schema_version is not {_SCHEMA}")
-    return [Decision.from_json(row) for row in document["decisions"] if row != {}]
+    return [_row(number, row) for number, row in enumerate(document["decisions"], 1) if row != {}]
+
+
+def _row(number: int, row: object) -> Decision:
+    """One of them, counted from 1. Raises `Unreadable` with its number."""
+    try:
+        return Decision.from_json(row)
+    except Unreadable as error:
+        raise Unreadable(f"decision {number}: {error}") from error

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from perfmod.errors import UsageMistake
+from perfmod.errors import UsageMistake, explain
 from perfmod.review.items import Proof
 from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Finding
@@ -35,7 +35,9 @@ class Proofs:
             file = path / RECORD if path.is_dir() else path
             try:
                 found.append((file, evidence_json.load(file.read_text("utf-8"))))
-            except (OSError, ValueError) as error:
+            except OSError as error:
+                raise UsageMistake(f"{shown(file)}: cannot be read: {explain(error)}") from error
+            except ValueError as error:
                 raise UsageMistake(f"{shown(file)}: is no evidence of a verification: {error}") from error
         return cls(found, (cwd, root))
 

@@ -79,6 +79,7 @@ class Terminal:
             try:
                 answer = self.ask(self._prompt()).strip()
             except EOFError:
+                self.console.print()
                 return
             if answer == "q":
                 return

@@ -82,6 +82,8 @@ def test_1_although_another_file_failed(write: Write, perfmod: Run) -> None:
 @pytest.mark.parametrize(("arguments", "complaint"), [
     (["aply"], "No such command 'aply'."),
     (["apply"], "Missing argument"),
+    (["apply", ""], "a path is empty; . stands for the current folder"),
+    (["apply", ".", "--report", "proof"], "--report goes with --verify"),
     (["apply", "--dryrun", "."], "--dry-run"),
     (["apply", "--jobs", "0", "."], "--jobs"),
     (["check", "--output-format", "xml", "."], "xml"),

@@ -29,7 +29,7 @@ def test_findings_name_cells(write: Write, perfmod: Run) -> None:
     ran = perfmod("check", ".", "-v")
     assert ran.code == ExitCode.FOUND
     assert ran.out.decode() == TALK
-    assert ran.err.splitlines()[0] == "1 rewrite in 1 of 1 file; `perfmod apply` makes them"
+    assert ran.err.splitlines()[0] == "1 rewrite in 1 of 1 file; `perfmod apply .` makes it"
     assert perfmod("check", ".").out.decode() == TALK.splitlines(keepends=True)[0]
 
 

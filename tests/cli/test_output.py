@@ -55,7 +55,7 @@ def test_check_puts_findings_on_stdout(write: Write, perfmod: Run) -> None:
     write("train.py", ALL)
     ran = perfmod("check", "train.py")
     assert ran.out.decode() == TALK
-    assert ran.err == SUMMARY.replace("nothing was written", "`perfmod apply` makes them")
+    assert ran.err == SUMMARY.replace("nothing was written", "`perfmod apply train.py` makes it")
 
 
 def test_apply_says_what_it_wrote(write: Write, perfmod: Run) -> None:
@@ -72,7 +72,7 @@ def test_verbose_says_why(write: Write, perfmod: Run, option: str) -> None:
     write("train.py", ALL)
     ran = perfmod("check", "train.py", option)
     assert ran.out.decode() == VERBOSE_TALK
-    assert ran.err == VERBOSE_SUMMARY.replace("nothing was written", "`perfmod apply` makes them")
+    assert ran.err == VERBOSE_SUMMARY.replace("nothing was written", "`perfmod apply train.py` makes it")
     dry = perfmod("apply", "--dry-run", "train.py", option)
     assert dry.err == VERBOSE_TALK + VERBOSE_SUMMARY
     assert dry.out == perfmod("apply", "--dry-run", "train.py").out
@@ -87,7 +87,7 @@ def test_numbers(write: Write, perfmod: Run) -> None:
     for name in ("bad.py", "worse.py"):
         write(name, "torch_slow(\n")
     assert perfmod("check", ".").err.splitlines()[2:] == [
-        "4 rewrites in 2 of 5 files; `perfmod apply` makes them",
+        "4 rewrites in 2 of 5 files; `perfmod apply .` makes them",
         "4 open questions: `perfmod apply . --unsafe` answers them with yes",
         "4 low impact: `perfmod apply . --low-impact` applies them",
         "4 on request: `perfmod apply . --extend-select PM903` applies them",
@@ -105,7 +105,7 @@ def test_commands_that_are_named_do_what_they_say(write: Write, perfmod: Run) ->
         line.split("`")[1] for line in perfmod("check", "a file.py").err.splitlines() if "`perfmod apply 'a" in line
     ]
     commands = [shlex.split(hint)[1:] for hint in hints]
-    assert [len(command) for command in commands] == [3, 3, 4]
+    assert [len(command) for command in commands] == [2, 3, 3, 4]
     for command in reversed(commands):
         perfmod(*command)
     assert path.read_text() == "torch_fast()\ntorch_brave()\ntorch_chosen()\ntorch_kept()\ntorch_major()\n"

@@ -62,7 +62,7 @@ def test_edited_since(write: Write, perfmod: Run) -> None:
     ran = perfmod("revert")
     assert ran.code == ExitCode.FAILED
     assert "a.py: not restored: was edited after perfmod wrote it, so it was left alone" in ran.err
-    assert "2 files: 1 restored, 0 already as before, 1 not restored" in ran.err
+    assert "2 files: 1 restored, 1 not restored" in ran.err
     assert edited.read_text() == "torch_fast(1)\n"
     assert other.read_text() == "torch_slow()\n"
     edited.write_text("torch_fast()\n")
@@ -95,7 +95,8 @@ def test_killed_in_the_middle(write: Write, perfmod: Run, perfmod_process: RunPr
     assert [path.read_text() for path in paths].count("torch_fast()\n") == written
     reverted = perfmod("revert")
     assert reverted.code == ExitCode.OK
-    assert f"3 files: {written} restored, {3 - written} already as before" in reverted.err
+    assert reverted.err.count("restored\n") == written
+    assert reverted.err.count("already as it was before\n") == 3 - written
     assert {path.read_text() for path in paths} == {"torch_slow()\n"}
 
 
