@@ -72,6 +72,7 @@ class Reviewing:
                 use_cache=self.use_cache,
                 progress=progress,
             )
+        text.render_troubles((each.result for each in review.examined), self._out)
         text.render_unfit(review.unfit, self._out)
         return review
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.text import Text
 
-from perfmod.codemods.results import Outcome
+from perfmod.codemods.results import FileResult, Outcome
 from perfmod.report.reasons import ReasonRow
-from perfmod.report.rows import UNLISTED, FindingRow, Report, State
+from perfmod.report.rows import UNLISTED, FileRow, FindingRow, Report, State
 from perfmod.report.statistics import StatisticRow
 from perfmod.report.wording import along, because, counted
+from perfmod.review.items import Verdict
 from perfmod.roots import shown
 
 if TYPE_CHECKING:
@@ -86,6 +87,14 @@ def render_statistics(statistics: Sequence[StatisticRow], console: Console) -> N
         )
 
 
+def render_troubles(files: Iterable[FileRow | FileResult], console: Console) -> None:
+    """One line for each file that could not be analysed, with the reason."""
+    for file in files:
+        if file.outcome in (Outcome.FAILED, Outcome.SKIPPED):
+            style = "red" if file.outcome is Outcome.FAILED else "yellow"
+            _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
+
+
 def render_summary(
     report: Report, console: Console, *, command: str, verbose: bool = False, everything: bool = False
 ) -> None:
@@ -97,10 +106,7 @@ def render_summary(
     for file in report.files:
         for warning in file.warnings:
             _print(console, (file.path, "bold"), ": ", ("warning", "yellow"), f": {warning}")
-    for file in report.files:
-        if file.outcome in (Outcome.FAILED, Outcome.SKIPPED):
-            style = "red" if file.outcome is Outcome.FAILED else "yellow"
-            _print(console, (file.path, "bold"), ": ", (file.outcome.value, style), f": {file.reason}")
+    render_troubles(report.files, console)
     findings, files = report.count_findings(), report.count_files()
     rewrites, total = findings[State.REWRITTEN.value], len(report.files)
     troubles = [each for each in (Outcome.FAILED, Outcome.SKIPPED) if files[each.value]]
@@ -151,15 +157,19 @@ def render_notes(notes: Iterable[str], console: Console) -> None:
 
 
 def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
-    """One line for each decision whose finding is no longer there, or no longer told apart from others."""
+    """One line for each decision whose finding is no longer there, or no longer told apart from others.
+
+    What was accepted may have been written, and what is alike and still there is another.
+    """
     for row in decisions:
         place = f"{row.rule} in {row.scope}" if row.scope else row.rule
+        was_made = "; it was applied, or its code has changed" if row.verdict is Verdict.ACCEPTED else ""
         _print(
             console,
             (row.path, "bold"),
             ": ",
             ("no longer fits", "yellow"),
-            f": the decision {row.verdict.value} about {place}: {row.code}",
+            f": the decision {row.verdict.value} about {place}: {row.code}{was_made}",
         )
 
 

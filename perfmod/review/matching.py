@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from attrs import frozen
 
 from perfmod import disk
+from perfmod.codemods.results import Outcome
 from perfmod.examined import Examined
 from perfmod.review.decisions import Decision, Decisions
 from perfmod.review.items import Verdict
@@ -67,7 +68,7 @@ class Found:
 
 @frozen
 class Matching:
-    """Decisions by the place of their finding, and those of the examined files that fit none any more."""
+    """Decisions by the place of their finding, and those of the files that could be read that fit none any more."""
 
     decisions: dict[Place, Decision]
     unfit: tuple[Decision, ...]
@@ -107,19 +108,28 @@ def match(examined: Sequence[Examined], decisions: Decisions) -> Matching:
         findings[one.path, one.finding.fingerprint].append(one)
     rows: dict[tuple[str, str], list[Decision]] = defaultdict(list)
     names = {decisions.name(each.file.real) for each in examined}
+    read = {
+        decisions.name(each.file.real)
+        for each in examined
+        if each.result.outcome not in (Outcome.FAILED, Outcome.SKIPPED)
+    }
     for row in sorted(decisions.rows.values(), key=lambda row: row.occurrence):
         rows[_path_now(row, names, findings, decisions), row.fingerprint].append(row)
     matched: dict[Place, Decision] = {}
-    unfit: list[Decision] = []
+    left: list[tuple[str, Decision]] = []
     for key, decided in rows.items():
         pairs = _aligned(findings.get(key, []), decided)
         matched.update({one.place: row for one, row in pairs})
         fitting = [row for _, row in pairs]
-        for row in decided if key[0] in names else ():
-            # What was accepted and is gone was applied.
-            is_applied = row.verdict is Verdict.ACCEPTED and (pairs or key not in findings)
-            if row not in fitting and not is_applied:
-                unfit.append(row)
+        left += [(key[0], row) for row in decided if row not in fitting]
+    undecided = [one for group in findings.values() for one in group if one.place not in matched]
+    alike = {(one.path, one.finding.code, one.finding.scope) for one in undecided}
+    # What was accepted and is gone was applied, unless something alike is there that nobody decided about.
+    unfit = [
+        row
+        for path, row in left
+        if path in read and (row.verdict is not Verdict.ACCEPTED or (path, row.rule, row.scope) in alike)
+    ]
     return Matching(matched, tuple(sorted(unfit)))
 
 
