@@ -429,7 +429,7 @@ def test_paper_has_everything_that_is_shown(opened: Page, items: list[Item]) -> 
     press(opened, "ja")
     opened.emulate_media(media="print")
     wait(opened, "number => document.querySelectorAll('article table').length >= number", len(items))
-    assert opened.locator(".printed").first.inner_text() == "accepted"
+    assert opened.locator(".printed").first.inner_text() == "Accepted"
     assert not opened.locator("#filters").is_visible()
     color = opened.evaluate("getComputedStyle(document.body).color")
     assert color == "rgb(28, 29, 32)"

@@ -128,14 +128,14 @@ const ratio = (value) => `${value.toFixed(2)}\u00d7`;
 
 function measured(proof) {
   const out = [];
+  if (proof.is_stale) out.push(make("span", { class: "stale" }, "Stale: the code has changed since this was measured."));
   if (proof.ratio !== null) {
     const range = proof.low === null ? "" : ` (${proof.low.toFixed(2)} to ${proof.high.toFixed(2)})`;
-    out.push(make("strong", { class: "ratio" }, `${ratio(proof.ratio)}${range}`));
+    out.push(make("strong", { class: proof.is_stale ? "muted" : "ratio" }, `${ratio(proof.ratio)}${range}`));
   }
-  const verdict = { proven: "Proven the same training", refuted: "Refuted: the training was another one", inconclusive: "Inconclusive" }[proof.verdict] ?? proof.verdict;
-  const syncs = proof.syncs_removed ? `, ${counted(proof.syncs_removed, "synchronisation")} a step fewer` : "";
-  out.push(make("span", { class: `proof ${proof.verdict}` }, `${verdict}${syncs}, on ${proof.where}`));
-  if (proof.is_stale) out.push(make("span", { class: "stale" }, "Stale: the code has changed since this was measured."));
+  const verdict = { proven: "Proven: the same training", refuted: "Refuted: a different training", inconclusive: "Inconclusive" }[proof.verdict] ?? proof.verdict;
+  const syncs = proof.syncs_removed ? `, ${counted(proof.syncs_removed, "synchronisation")} fewer per step` : "";
+  out.push(make("span", { class: proof.is_stale ? "muted" : `proof ${proof.verdict}` }, `${verdict}${syncs}, on ${proof.where}`));
   out.push(make("span", { class: "muted" }, proof.source));
   return out;
 }
