@@ -114,7 +114,7 @@ def apply(
     By default only what leaves the training as it is and is worth it; the summary names the options for more.
     Given a file, the project files that it imports are rewritten as well, and no others. Rewrites that span
     several files are written together or not at all. From stdin (-), the new code goes to stdout.
-    `perfmod revert` undoes the changes.
+    `perfmod revert` undoes the changes. Options from --entry on go with --verify.
     """
     from attrs import evolve
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-Clear = Annotated[bool, typer.Option("--clear", help="Empty it.")]
+Clear = Annotated[bool, typer.Option("--clear", help="Delete all cached results.")]
 
 
 def cache(clear: Clear = False) -> int:

@@ -33,9 +33,17 @@ app = typer.Typer(
     "4 refuted, 5 inconclusive.",
 )
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
-app.command(cls=WithScriptArguments)(verify)
-for command in (check, review, revert, rules, explain, config, cache, lsp):
-    app.command()(command)
+app.command(cls=WithScriptArguments, short_help="Run a script before and after: the same training, a faster step?")(
+    verify
+)
+app.command(short_help="List what makes training steps slow; for CI and pre-commit.")(check)
+app.command(short_help="Decide about rewrites one by one, in a terminal or a browser.")(review)
+app.command()(revert)
+app.command()(rules)
+app.command(short_help="Explain one rule: pattern, rewrite, when it changes results.")(explain)
+app.command(short_help="Show the configuration of a file or folder.")(config)
+app.command(short_help="Show where cached results lie and their size, or delete them.")(cache)
+app.command(short_help="Run the language server, for editors.")(lsp)
 
 
 def _print_version(wanted: bool) -> None:

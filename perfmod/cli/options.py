@@ -38,13 +38,13 @@ class TextOrJson(str, enum.Enum):
 Paths = Annotated[
     list[str],
     typer.Argument(
-        metavar="PATH...", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
+        metavar="PATH", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
     ),
 ]
 OptionalPaths = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="PATH...", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
+        metavar="PATH", help="Python files, notebooks, folders (files ignored by git are skipped), or - for stdin."
     ),
 ]
 Select = Annotated[

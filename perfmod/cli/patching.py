@@ -84,9 +84,7 @@ def require_fitting(context: typer.Context, paths: Sequence[str]) -> None:
         if name in _EXCLUDES and STDIN in paths:
             raise UsageMistake(f"{flags[name]} takes files and folders, not standard input")
     if not paths and "reviewed" not in given:
-        raise UsageMistake(
-            "Missing argument 'PATH...': name files or folders, or - for stdin (see perfmod apply --help)"
-        )
+        raise UsageMistake("Missing argument 'PATH': name files or folders, or - for stdin (see perfmod apply --help)")
 
 
 def apply_reviewed(patch: Path, paths: Sequence[str], *, partial: bool, dry_run: bool) -> ExitCode:

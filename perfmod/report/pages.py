@@ -5,12 +5,14 @@ from __future__ import annotations
 import difflib
 import inspect
 import json
+import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 from attrs import frozen
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +34,10 @@ _OUTCOMES = {
     "advice": "advice",
 }
 """What a finding of a rule becomes at best."""
+_WIDE = 120
+"""Columns from which on the table of rules has room for what they find."""
+_LINE_OF_A_PARAGRAPH = re.compile(r"(?<=\S)\n(?:  (?=\S))?(?! |- |\n)")
+"""Where a paragraph or a list item goes on in the next line, unlike code, which is indented further."""
 
 
 @frozen
@@ -92,11 +98,19 @@ def render_json(rows: Sequence[RuleRow]) -> str:
 
 
 def render_table(rows: Sequence[RuleRow], console: Console) -> None:
-    """A table on a terminal; in a pipe one line per rule, columns separated by tabs."""
+    """A table on a wide terminal, a paragraph for each rule on a narrow one.
+
+    In a pipe, one line per rule, columns separated by tabs.
+    """
     cells = [(row.code, row.name, row.numerics, _OUTCOMES[row.safety], row.summary) for row in rows]
     if not console.is_terminal:
         for line in cells:
             console.file.write("\t".join(line) + "\n")
+        return
+    if console.width < _WIDE:
+        for code, name, numerics, outcome, summary in cells:
+            console.print(Text.assemble((f"{code} {name}", "bold cyan"), f"  {numerics}, {outcome}"), soft_wrap=True)
+            console.print(Padding(Text(summary), (0, 0, 0, 4)))
         return
     table = Table("code", "name", "numerics", "outcome", "what it finds", box=None, header_style="bold")
     for line in cells:
@@ -127,4 +141,8 @@ def render_page(rule: Rule, console: Console) -> None:
     )
     for title, body in sections(rule).items():
         console.print(Text(f"\n{title}", style="bold"))
-        console.print(Text(body), soft_wrap=not console.is_terminal)
+        if not console.is_terminal:
+            console.print(Text(body), soft_wrap=True)
+            continue
+        for line in _LINE_OF_A_PARAGRAPH.sub(" ", body).splitlines():
+            console.print(Text(line), soft_wrap=line.startswith("    "))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -91,3 +92,13 @@ def test_a_diff_has_colours_and_no_other_line_ends(project: Path, write: Write, 
     assert "\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n" in shown
     diff = perfmod_process("apply", "train.py", "--dry-run").out.decode()
     assert diff in plain(shown)
+
+
+def test_explanations_fit_a_narrow_terminal(project: Path) -> None:
+    """The text of a rule is wrapped anew, not line by line as it stands in the source."""
+    told = [line.rstrip() for line in plain(on_terminal(project, "explain", "PM207", width=80)).splitlines()]
+    text = told[told.index("What it finds") : told.index("What it writes")]
+    assert max(map(len, text)) <= 80
+    assert min(len(line) for line, after in itertools.pairwise(text) if line and after[:1].islower()) > 60
+    rows = [line.rstrip() for line in plain(on_terminal(project, "rules", width=80)).splitlines()]
+    assert "PM101 nonzero-index-assignment  bitwise, rewritten" in rows
