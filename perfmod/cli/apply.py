@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from perfmod.examined import Examined
     from perfmod.memory import Memory
     from perfmod.report.destination import Destination
-    from perfmod.report.view import View
     from perfmod.transforms.card import Card
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; print a diff for `git apply` on stdout.")]
@@ -120,7 +119,7 @@ def apply(
 
     from perfmod.cli.examining import examined
     from perfmod.cli.patching import Patching, apply_reviewed, require_fitting
-    from perfmod.cli.printing import require_format, view_of
+    from perfmod.cli.printing import print_rows, require_format, view_of
     from perfmod.cli.proven import proven
     from perfmod.errors import ExitCode
     from perfmod.files import STDIN
@@ -194,11 +193,17 @@ def apply(
     results, made = outlet.put(results, diffs, rules, memory(use_cache=use_cache))
 
     rows = rows_of("apply", results, rules, wrote=outlet.writes, patches=diffs)
-    outlet.print(view_of(rows, rules, statistics=statistics), results, diffs, output_format, result)
+    view = view_of(rows, rules, statistics=statistics)
+    if is_text:
+        text.render_statistics(view.statistics or (), talk)
+    else:
+        print_rows(view, output_format, result)
     if output_format is not OutputFormat.JSON:
         text.render_unfit(settle.unfit, talk)
         text.render_summary(rows, talk, command=apply_command(paths, chosen, isolated=isolated), verbose=verbose)
         text.render_notes(made, talk)
+    if is_text:
+        outlet.print(results, diffs, result)
     result.finish()
     return rows.exit_code or code
 
@@ -258,23 +263,8 @@ class _Outlet:
         taken = f"`perfmod apply --from {shlex.quote(str(self._patch))}` applies {shown(self._patch)}"
         return results, (taken,) if diffs else ()
 
-    def print(
-        self,
-        view: View,
-        results: Sequence[Examined],
-        diffs: Mapping[Path, bytes],
-        output_format: OutputFormat,
-        destination: Destination,
-    ) -> None:
-        """Print the document of a format; as text the counts that were asked for, and the rewrites."""
-        from perfmod.cli.printing import print_rows
-        from perfmod.report import text
-        from perfmod.report.output import console
-
-        if output_format is not OutputFormat.TEXT:
-            print_rows(view, output_format, destination)
-            return
-        text.render_statistics(view.statistics or (), console(stderr=True))
+    def print(self, results: Sequence[Examined], diffs: Mapping[Path, bytes], destination: Destination) -> None:
+        """Put rewrites to standard output, or the file that stands for it, where they go there."""
         if self.prints and self._dry_run:
             destination.write_diff(b"".join(diffs.values()))
         elif self.prints:
