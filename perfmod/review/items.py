@@ -68,6 +68,7 @@ class Proof:
         where: GPU and torch version, or the device.
         source: the `evidence.json` that says so.
         is_stale: whether the code that was run has changed since.
+        together: the codes of the rules that `ratio` is about, where it was not measured for the finding's own alone.
     """
 
     verdict: str
@@ -78,6 +79,7 @@ class Proof:
     where: str
     source: str
     is_stale: bool
+    together: tuple[str, ...] = ()
 
 
 @frozen

@@ -52,11 +52,15 @@ class Proofs:
                 if row.code == finding.code and finding.fingerprint in row.fingerprints:
                     environment = record.environment
                     place = environment.gpu if record.device == "cuda" else "the CPU"
+                    kept = tuple(each.code for each in record.rules if not each.withdrawn)
+                    is_of_all = row.ratio is None and record.speed is not None and row.code in kept
+                    gain = record.speed if is_of_all and record.speed is not None else row
                     yield Proof(
                         verdict=row.equality.value,
-                        ratio=row.ratio,
-                        low=row.low,
-                        high=row.high,
+                        ratio=gain.ratio,
+                        low=gain.low,
+                        high=gain.high,
+                        together=kept if is_of_all and len(kept) > 1 else (),
                         syncs_removed=row.syncs_removed,
                         where=", ".join(filter(None, (place, environment.torch and f"torch {environment.torch}"))),
                         source=shown(from_here(path)),

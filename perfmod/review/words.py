@@ -26,7 +26,8 @@ def proven(proof: Proof) -> str:
     if proof.ratio is not None:
         is_known = proof.low is not None and proof.high is not None
         interval = f" ({proof.low:.2f} to {proof.high:.2f})" if is_known else ""
-        parts.append(f"a step took {proof.ratio:.2f} times as long before{interval}")
+        rules = f", all of {', '.join(proof.together)} together" if proof.together else ""
+        parts.append(f"step {proof.ratio:.2f}x as fast{interval}{rules}")
     if proof.syncs_removed:
         parts.append(f"{proof.syncs_removed:g} fewer synchronisations per step")
     stale = "; the code has changed since" if proof.is_stale else ""

@@ -79,7 +79,7 @@ function headline(item) {
 }
 
 function gain(item) {
-  if (!item.proof?.ratio) return null;
+  if (!item.proof?.ratio || item.proof.together.length) return null;
   return make("span", { class: item.proof.is_stale ? "tag stale" : "tag gain" }, `${ratio(item.proof.ratio)} faster${item.proof.is_stale ? ", stale" : ""}`);
 }
 
@@ -130,8 +130,9 @@ function measured(proof) {
   const out = [];
   if (proof.is_stale) out.push(make("span", { class: "stale" }, "Stale: the code has changed since this was measured."));
   if (proof.ratio !== null) {
+    const rules = proof.together.length ? `, all of ${proof.together.join(", ")} together` : "";
     const range = proof.low === null ? "" : ` (${proof.low.toFixed(2)} to ${proof.high.toFixed(2)})`;
-    out.push(make("strong", { class: proof.is_stale ? "muted" : "ratio" }, `${ratio(proof.ratio)}${range}`));
+    out.push(make("strong", { class: proof.is_stale ? "muted" : "ratio" }, `${ratio(proof.ratio)}${range}${rules}`));
   }
   const verdict = { proven: "Proven: the same training", refuted: "Refuted: a different training", inconclusive: "Inconclusive" }[proof.verdict] ?? proof.verdict;
   const syncs = proof.syncs_removed ? `, ${counted(proof.syncs_removed, "synchronisation")} fewer per step` : "";
