@@ -86,9 +86,9 @@ def review(
         isolated=isolated,
     )
     if html is not None:
-        reviewing.as_page(html)
+        shown = reviewing.as_page(html)
     elif serve:
-        reviewing.in_browser()
+        shown = reviewing.in_browser()
     else:
-        reviewing.in_terminal()
-    return ExitCode.OK
+        shown = reviewing.in_terminal()
+    return ExitCode.FAILED if shown.has_failed else ExitCode.OK

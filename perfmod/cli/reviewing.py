@@ -76,28 +76,30 @@ class Reviewing:
         text.render_unfit(review.unfit, self._out)
         return review
 
-    def in_terminal(self) -> None:
-        """Ask about one finding after the other."""
+    def in_terminal(self) -> Review:
+        """Ask about one finding after the other; what was shown last."""
         review = self.open()
         terminal = Terminal(review, self._out, self._ask, self._explain, self.open)
         try:
             terminal.run()
         finally:
             self._tell(terminal.review)
+        return terminal.review
 
-    def as_page(self, path: Path) -> None:
-        """Write the page. Raises `Failure`."""
+    def as_page(self, path: Path) -> Review:
+        """Write the page; what it shows. Raises `Failure`."""
         review = self.open()
         write_file(path, self._page(review))
         told = f"{counted(len(review.items), 'finding')} in {shown(path)}"
         if not review.items:
             self._out.print(told)
-            return
+            return review
         hint = f"`{self._command('apply')} --decisions decisions.json` writes what was accepted on it and exported"
         text.render_notes([f"{told}; {hint}"], self._out)
+        return review
 
-    def in_browser(self) -> None:
-        """Serve the page until Ctrl-C. Raises `Failure` where no port can be had."""
+    def in_browser(self) -> Review:
+        """Serve the page until Ctrl-C; what it showed last. Raises `Failure` where no port can be had."""
         try:
             server = ReviewServer(self.open, self._page, Path.cwd())
         except OSError as error:
@@ -109,6 +111,7 @@ class Reviewing:
             except KeyboardInterrupt:
                 self._out.print()
         self._tell(server.review)
+        return server.review
 
     def _page(self, review: Review, server: Server | None = None) -> bytes:
         codes = {item.finding.code for item in review.items.values()}

@@ -161,6 +161,11 @@ class Review:
         except Overlap:
             return tuple(diff for key in keys for diff in self.items[key].diffs)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a file could not be examined."""
+        return any(each.result.outcome is Outcome.FAILED for each in self.examined)
+
     def count(self, verdict: Verdict) -> int:
         """How many items have it."""
         return sum(item.verdict is verdict for item in self.items.values())

@@ -131,10 +131,7 @@ def test_what_a_verification_found_out(repository: Path, tmp_path: Path, write: 
     perfmod("apply", "open.py", "--patch-series", "../series")
     git(repository, "am", "--quiet", *map(str, (tmp_path / "series").iterdir()))
     said = " ".join(git(repository, "log", "-1", "--format=%B").decode().split())
-    assert (
-        "Evidence: training proven, step 1.21x as fast (1.18 to 1.25), 2 fewer synchronisations per"
-        in said
-    )
+    assert "Evidence: training proven, step 1.21x as fast (1.18 to 1.25), 2 fewer synchronisations per" in said
     assert "[.perfmod/runs/evidence.json] When PM901 changes results" in said
 
 

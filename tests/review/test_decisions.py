@@ -309,3 +309,10 @@ def test_rows_come_back(project: Path) -> None:
     assert sorted(kept.rows.values()) == sorted(rows[:2])
     # Of the same code at the same place there are two now, so what was known about one is out of date.
     assert sorted(kept.with_changes(rows[2:]).rows.values()) == sorted(rows[1:])
+
+
+def test_a_file_that_cannot_be_read_is_named(project: Path, perfmod: Perfmod) -> None:
+    (project / "data.py").write_text("def broken(:\n")
+    done = perfmod("review", "data.py", answers="q\n")
+    assert done.returncode == 3
+    assert "data.py: failed: line 1" in done.stdout
