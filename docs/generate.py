@@ -32,7 +32,8 @@ from measured import (
     render_results,
     render_verified,
 )
-from rule_pages import ROOT, goldens_by_rule, page_path, render_page, render_rule_table
+from reviewing import render_page, render_ways
+from rule_pages import ROOT, goldens_by_rule, page_path, render_rule_page, render_rule_table
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
@@ -56,6 +57,8 @@ EVIDENCE = ROOT / "docs" / "evidence.md"
 EXAMPLE = ROOT / "examples" / "digits" / "train.py"
 THROUGHPUT = RESULTS.with_name("throughput.json")
 STEADINESS = RESULTS.with_name("steadiness.json")
+REVIEW_PAGE = RESULTS.with_name("review_page.json")
+REVIEW_WAYS = RESULTS.with_name("review_ways.json")
 
 
 def render_example() -> str:
@@ -98,7 +101,7 @@ def generated() -> dict[Path, str]:
     rules = sorted(catalog.rules(), key=lambda rule: rule.code)
     cases, measured = goldens_by_rule(), gains()
     files = {
-        page_path(rule): render_page(rule, cases.get(rule.name, ()), measured.get(rule.code, ())) for rule in rules
+        page_path(rule): render_rule_page(rule, cases.get(rule.name, ()), measured.get(rule.code, ())) for rule in rules
     }
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
     files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
@@ -117,6 +120,8 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "quick"): render_quick(RESULTS.parent.glob("verify_quick_*.json")),
         (EVIDENCE, "cost"): render_cost(_read(THROUGHPUT)),
         (EVIDENCE, "steadiness"): render_steadiness(_read(STEADINESS)),
+        (EVIDENCE, "page"): render_page(_read(REVIEW_PAGE)),
+        (EVIDENCE, "ways"): render_ways(_read(REVIEW_WAYS)),
     }
     for (path, section), content in sections.items():
         files[path] = fill(files.get(path) or path.read_text("utf-8"), section, content)

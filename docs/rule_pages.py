@@ -46,7 +46,7 @@ def page_path(rule: Rule) -> Path:
     return ROOT / rule.card.page
 
 
-def render_page(rule: Rule, cases: Sequence[Golden], measured: Sequence[Gain]) -> str:
+def render_rule_page(rule: Rule, cases: Sequence[Golden], measured: Sequence[Gain]) -> str:
     """A rule's page as Markdown."""
     safety = rule.safety.value
     facts = [
