@@ -77,7 +77,7 @@ def test_what_no_longer_fits_is_told(project: Path, perfmod: Perfmod) -> None:
     text = (project / "train.py").read_text()
     (project / "train.py").write_text(text.replace("DataLoader(Digits(), ", "DataLoader(list(Digits()), "))
     again = opened(project)
-    assert [(row.rule, row.verdict) for row in again.unfit] == [("PM202", R)]
+    assert [(row.rule, row.verdict) for row in again.unfit] == [("PM201", A), ("PM202", R)]
     told = perfmod("review", ".", answers="q\n").stdout
     assert "train.py: no longer fits: the decision rejected about PM202 in main: DataLoader(Digits()" in " ".join(
         told.split()

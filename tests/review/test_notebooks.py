@@ -175,7 +175,9 @@ def by_terminal(project: Path, perfmod: Perfmod) -> None:
     asked = []
     while child.expect([PROMPT, "in .perfmod/decisions.json"]) == 0:
         shown = plain(child.before or "")
-        (found,) = [(cell, rule) for cell, rule in FINDINGS if f" {rule} " in shown and f"{BOOK}:cell {cell}:" in shown]
+        (found,) = [
+            (cell, rule) for cell, rule in FINDINGS if f" {rule} " in f" {shown}" and f"{BOOK}:cell {cell}:" in shown
+        ]
         asked.append(found)
         child.sendline("y" if found in ACCEPTED else "n später")
     child.close()

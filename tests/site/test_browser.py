@@ -13,7 +13,11 @@ from axe_playwright_python.sync_playwright import Axe
 from chromium import CHROMIUM, launched
 from playwright.sync_api import Browser, Page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)"),
+    # The site is built and its links are checked in every run; how it looks changes rarely.
+    pytest.mark.exhaustive,
+]
 
 RULE = "docs/rules/PM104-masked-loss"
 PAGES = (
