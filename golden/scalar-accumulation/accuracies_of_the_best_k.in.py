@@ -1,4 +1,4 @@
-# golden: change syncs=2 hot=train_one_epoch
+# golden: change syncs=4 hot=train_one_epoch
 """The accuracies of PyTorch's ImageNet example: a function in sight gives a list of tensors with one element each."""
 import torch
 from torch import nn

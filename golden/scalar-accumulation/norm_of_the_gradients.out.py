@@ -1,4 +1,4 @@
-# golden: change syncs=3 hot=train_one_epoch
+# golden: change syncs=6 hot=train_one_epoch
 """The norm of all gradients, read parameter by parameter: once to show it, once to clip by it."""
 import torch
 from torch import nn
