@@ -264,9 +264,9 @@ WAYS = [
     by_decisions,
     by_terminal,
     pytest.param(by_page, marks=pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")),
-    by_server,
+    pytest.param(by_server, marks=pytest.mark.exhaustive),
     by_series,
-    by_commits,
+    pytest.param(by_commits, marks=pytest.mark.exhaustive),
     by_hand,
 ]
 
