@@ -12,3 +12,4 @@ class By(str, enum.Enum):
     FINDING = "finding"
     FILE = "file"
     OWNER = "owner"
+    PROJECT = "project"
