@@ -21,6 +21,7 @@ SNAPSHOT = "snapshot.tar"
 class Kind(str, enum.Enum):
     """What is done."""
 
+    CLONE = "clone"
     ANALYSIS = "analysis"
     VERIFICATION = "verification"
     BRANCHES = "branches"

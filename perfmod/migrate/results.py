@@ -110,6 +110,7 @@ class AnalysisRequest:
         repository: its folder; None where the files are in `snapshot.tar`.
         commit: what is analysed; empty for a folder that is no repository.
         decisions: the text of a `decisions.json` that holds instead of the project's own; empty for none.
+        evidence: names of records of verifications in the folder of the job, which pages and messages speak of.
         by: what a step holds.
         is_sharded: whether each step has to be right on its own, on a branch of its own.
     """
@@ -122,6 +123,7 @@ class AnalysisRequest:
     decisions: str = ""
     is_sharded: bool = False
     use_cache: bool = True
+    evidence: tuple[str, ...] = ()
 
 
 @frozen
@@ -187,6 +189,7 @@ class BranchesRequest:
         branch: the name, to which a step's own ending is added.
         author: `Name <address>`; empty for git's own.
         tips: the branches that this campaign has made before, with what they pointed at then.
+        waiting: names of branches that are not made yet; they come back in the result.
     """
 
     project: str
@@ -197,6 +200,7 @@ class BranchesRequest:
     branch: str
     author: str = ""
     tips: dict[str, str] = field(factory=dict)
+    waiting: tuple[str, ...] = ()
 
 
 @frozen
@@ -213,9 +217,10 @@ class Branch:
 
 @frozen
 class Branches:
-    """All branches of a project."""
+    """All branches of a project; `waiting` are the names of those that are not made yet, because enough are open."""
 
     branches: tuple[Branch, ...]
+    waiting: tuple[str, ...] = ()
 
 
 @frozen
@@ -225,3 +230,21 @@ class Refused:
     outcome: Outcome
     cause: Cause
     reason: str
+
+
+@frozen
+class CloneRequest:
+    """Get a repository from its address, or what is new in it; `folder` is where it lies or is to lie."""
+
+    address: str
+    folder: Path
+    revision: str = ""
+
+
+@frozen
+class Cloned:
+    """The repository is there."""
+
+
+Request = AnalysisRequest | VerificationRequest | BranchesRequest | CloneRequest
+Result = Analysis | Verification | Branches | Cloned | Refused

@@ -224,7 +224,10 @@ class Prover:
     def _may_drop_otherwise(self, judged: Equality, seen: Mapping[Setting, Ran]) -> bool:
         """Whether nothing but what dropout drops may be what the sides were not alike in."""
         found = {check.name: check.verdict for check in judged.checks}
-        if found.get(WITHOUT_DROPOUT) is Verdict.REFUTED or found.get(ALIKE, Verdict.PROVEN) is Verdict.PROVEN:
+        # A class that has to drop what the original drops is not run without dropout.
+        if _WITHOUT_DROPOUT not in seen or found.get(WITHOUT_DROPOUT) is Verdict.REFUTED:
+            return False
+        if found.get(ALIKE, Verdict.PROVEN) is Verdict.PROVEN:
             return False
         runs = (*self._seen(_WITHOUT_DROPOUT), seen[_WITHOUT_DROPOUT])
         return any(trace.left_out is None or trace.left_out for ran in runs for trace in ran.traces)
