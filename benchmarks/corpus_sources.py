@@ -34,13 +34,13 @@ class Unavailable(Exception):
 
 @frozen
 class Repository:
-    """One entry of `corpus/repositories.toml`, `corpus/unseen.toml` or `corpus/public.toml`; their heads say what the
-    fields mean.
+    """One entry of `corpus/repositories.toml`, `corpus/unseen.toml`, `corpus/public.toml` or `corpus/zoo.toml`; their
+    heads say what the fields mean.
     """
 
     name: str
     commit: str
-    kind: str
+    kind: str = ""
     licence: str = ""
     note: str = ""
     paths: Sequence[str] = (".",)
@@ -142,6 +142,11 @@ def unseen() -> list[Repository]:
 def public() -> list[Repository]:
     """What `corpus/public.toml` lists, in its order."""
     return [Repository(**entry) for entry in _manifest("public.toml")["repository"]]
+
+
+def zoo() -> list[Repository]:
+    """What `corpus/zoo.toml` lists, in its order."""
+    return [Repository(**entry) for entry in _manifest("zoo.toml")["repository"]]
 
 
 def packages() -> list[Package]:

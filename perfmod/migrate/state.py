@@ -65,7 +65,7 @@ class Piece:
 
 def now() -> str:
     """The time as pieces hold it."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds")
 
 
 class State:
