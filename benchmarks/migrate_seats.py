@@ -5,8 +5,8 @@
 Six committed scripts are put into repositories of their own, beside sixty repositories that only have to be analysed
 (the inputs of the goldens). Verifications must come one after the other on the card while the analyses go on beside;
 in the way `killed`, a worker of Dask with a verification is killed in the middle of it, and all verdicts must come all
-the same. With `--stand-ins N`, which needs no GPU, the scripts run on the CPU, N at a time, each with processor cores of
-its own. The exit code is 1 where verdicts are missing or two of them were timed on one seat at a time.
+the same. With `--stand-ins N`, which needs no GPU, the scripts run on the CPU, N at a time, each with its own processor
+cores. The exit code is 1 where verdicts are missing or two of them were timed on one seat at a time.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.errors import Failure, explain
+from perfmod.errors import PerfmodError, explain
 from perfmod.memory import rules_version
 from perfmod.migrate import snapshot
 from perfmod.migrate.jobs import LOG, OUT, REQUEST, SNAPSHOT, Done, Ending, Engine, Job, Kind
@@ -44,7 +44,7 @@ from perfmod.migrate.settings import Settings
 from perfmod.migrate.shards import Shards
 from perfmod.migrate.state import Piece, State, now
 from perfmod.migrate.steps import ANALYSIS, BRANCHES, EVIDENCE, script_of, verification_of
-from perfmod.migrate.targets import Project, folder_name
+from perfmod.migrate.targets import Project, folder_name, is_repository
 from perfmod.migrate.work import read_result
 from perfmod.migrate.zoo import Script, Zoo, digest
 from perfmod.records import plain
@@ -130,23 +130,22 @@ class Campaign:
 
     def _begin(self, project: Project) -> None:
         """Start the first thing that is missing of a project."""
-        if project.address and project.name not in self._cloned:
+        if project.is_remote and project.name not in self._cloned:
             self._cloned.add(project.name)
             if self.refreshes or not project.repository.exists():
-                clone = CloneRequest(project.address, project.repository, project.revision)
+                clone = CloneRequest(project.location, project.repository, project.revision)
                 self._start(project, _CLONE, "", "", clone, Kind.CLONE, _CLONE_LIMIT, is_local=True)
                 return
         try:
-            commit = _commit(project)
-        except snapshot.NoCommits:
-            self._refuse(project, ANALYSIS, Outcome.SKIPPED, Cause.NO_COMMITS, "its repository has no commits yet")
+            commit, decisions = _commit(project), self._decisions(project)
+        except snapshot.NoCommits as error:
+            self._refuse(project, ANALYSIS, Outcome.SKIPPED, Cause.NO_COMMITS, str(error))
             return
-        except Failure as error:
+        except PerfmodError as error:
             cause = Cause.GIT if project.repository.exists() else Cause.VANISHED
             self._refuse(project, ANALYSIS, Outcome.FAILED, cause, str(error))
             return
         pieces = self.state.pieces(project.name)
-        decisions = self._decisions(project)
         key = self._key(project, commit, decisions)
         first = pieces.get(ANALYSIS)
         if first is not None and first.key == key:
@@ -194,7 +193,7 @@ class Campaign:
         request = VerificationRequest(
             project.name,
             self._repository(project),
-            commit if project.is_repository else "",
+            commit if is_repository(project.repository) else "",
             self.settings.options,
             script,
             self._decisions(project),
@@ -215,7 +214,7 @@ class Campaign:
         if isinstance(last, Refused):
             self._complete(project)
             return
-        if not project.is_repository:
+        if not is_repository(project.repository):
             reason = "is in no git repository, so it cannot have a branch; its patches are there"
             self._refuse(project, BRANCHES, Outcome.SKIPPED, Cause.NO_REPOSITORY, reason)
             return
@@ -269,7 +268,7 @@ class Campaign:
             reason = f"{shown(folder)}: cannot be written: {explain(error)}"
             self._refuse(project, step, Outcome.FAILED, Cause.DISK, reason, key, commit)
             return
-        except Failure as error:
+        except PerfmodError as error:
             self._refuse(project, step, Outcome.FAILED, Cause.GIT, str(error), key, commit)
             return
         name = f"{step} {project.name}"
@@ -361,7 +360,7 @@ class Campaign:
         return AnalysisRequest(
             project.name,
             self._repository(project),
-            commit if project.is_repository else "",
+            commit if is_repository(project.repository) else "",
             self.settings.options,
             self.settings.by,
             decisions,
@@ -399,13 +398,13 @@ _CLONE = "clone"
 
 
 def _commit(project: Project) -> str:
-    if project.is_repository:
+    if is_repository(project.repository):
         return snapshot.commit_of(project.repository, project.revision)
     return snapshot.content_digest(project.repository)
 
 
 def _packed(project: Project, commit: str, *, everything: bool) -> bytes:
-    return snapshot.pack(project.repository, commit if project.is_repository else "", everything=everything)
+    return snapshot.pack(project.repository, commit if is_repository(project.repository) else "", everything=everything)
 
 
 def _replace(place: Path, out: Path) -> None:

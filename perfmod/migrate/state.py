@@ -17,7 +17,7 @@ from typing import Any
 from attrs import frozen
 
 from perfmod.errors import Failure, UsageMistake
-from perfmod.migrate.results import Analysis, Branches, Refused, Result, Verification
+from perfmod.migrate.results import Analysis, Branches, Cloned, Refused, Result, Verification
 from perfmod.migrate.targets import Project
 from perfmod.records import plain, restored
 from perfmod.roots import shown
@@ -35,7 +35,7 @@ CREATE TABLE pieces (
 CREATE TABLE tips (project TEXT NOT NULL, branch TEXT NOT NULL, tip TEXT NOT NULL, PRIMARY KEY (project, branch));
 """
 _RESULTS: Mapping[str, type[Result]] = {
-    kind.__name__: kind for kind in (Analysis, Verification, Branches, Refused)
+    kind.__name__: kind for kind in (Analysis, Verification, Branches, Cloned, Refused)
 }
 
 
