@@ -61,6 +61,10 @@ class Unreadable(Exception):
     failed: bool = True
 
 
+class NoPython(UsageMistake):
+    """A folder in which there is nothing to read."""
+
+
 def read(file: FoundFile) -> bytes:
     """The bytes of `file`. Raises `Unreadable`."""
     largest = LARGEST_NOTEBOOK if is_notebook(file.real.name) else LARGEST_FILE
@@ -98,7 +102,7 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
     """Find the Python files of `targets`, none of which is `-`.
 
     Raises:
-        UsageMistake: a path that does not exist, a folder without Python, a wrong configuration.
+        UsageMistake: a path that does not exist, a folder without Python (`NoPython`), a wrong configuration.
     """
     found: dict[Path, FoundFile] = {}
     unlisted: dict[str, str] = {}
@@ -115,7 +119,7 @@ def discover(targets: Iterable[str], options: Options, cwd: Path) -> Discovery:
         inside = list(walk.files())
         unlisted |= walk.unlisted
         if not inside and not walk.unlisted:
-            raise UsageMistake(f"{shown(target)}: no Python file found, apart from ignored or excluded ones")
+            raise NoPython(f"{shown(target)}: no Python file found, apart from ignored or excluded ones")
         for file in inside:
             found.setdefault(file.real, file)
     files = sorted(found.values(), key=lambda file: file.real.parts)

@@ -20,7 +20,7 @@ from perfmod.report import pages, text
 from perfmod.report.output import console, progress_bar, write_file
 from perfmod.report.wording import counted
 from perfmod.review.items import Verdict
-from perfmod.review.page import Server, render, rule_text
+from perfmod.review.page import Server, review_page
 from perfmod.review.serve import ReviewServer
 from perfmod.review.session import Review
 from perfmod.review.terminal import Terminal
@@ -114,10 +114,8 @@ class Reviewing:
         return server.review
 
     def _page(self, review: Review, server: Server | None = None) -> bytes:
-        codes = {item.finding.code for item in review.items.values()}
-        rules = {rule.code: rule_text(rule) for rule in catalog.rules() if rule.code in codes}
         title = page_title(review.decisions.root, [Path(os.path.normpath(Path.cwd() / path)) for path in self.paths])
-        return render(list(review.items.values()), rules, title=title, server=server)
+        return review_page(list(review.items.values()), title=title, server=server)
 
     def _ask(self, prompt: str) -> str:
         return self._out.input(Text(prompt, style="bold"))

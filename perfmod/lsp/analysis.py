@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -26,19 +25,16 @@ from perfmod.examine import examine
 from perfmod.examined import Examined
 from perfmod.files import is_left_out
 from perfmod.memory import cards
-from perfmod.report.rows import UNLISTED, FindingRow, QuestionRow, State, finding_rows
+from perfmod.report.rows import UNLISTED, FindingRow, State, finding_rows
+from perfmod.report.wording import in_question
 from perfmod.review.settling import Settling
 from perfmod.roots import project_root
 from perfmod.transforms.card import Card
 from perfmod.transforms.decoding import decode
 from perfmod.transforms.finding import Finding, PlacedEdit
-from perfmod.transforms.questions import in_words
 
 if TYPE_CHECKING:
     from perfmod.transforms.rule import Rule
-
-_LONGEST = 50
-"""Characters of an expression that is asked about."""
 
 
 @frozen
@@ -195,7 +191,7 @@ def _encoded(text: str) -> bytes:
 
 def _told(row: FindingRow, card: Card, snapshot: Snapshot) -> Told:
     rule = card.load()
-    asked = [_words(each) for each in row.questions]
+    asked = [in_question(each) for each in row.questions]
     title = _title(row, rule, asked) if row.fixable and row.edits is not None else ""
     return Told(row, title, _explanation(row, rule, asked), tuple(_related(row, snapshot.folder)))
 
@@ -203,16 +199,11 @@ def _told(row: FindingRow, card: Card, snapshot: Snapshot) -> Told:
 def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
     for asked in row.questions:
         path, end = Path(os.path.realpath(folder / asked.path)), asked.column + len(asked.expression)
-        yield Related(path, asked.line, asked.column, asked.line, end, f"is right if {_words(asked)}")
+        yield Related(path, asked.line, asked.column, asked.line, end, f"is right if {in_question(asked)}")
     for edit in row.edits or ():
         if edit.path != row.path:
             path = Path(os.path.realpath(folder / edit.path))
             yield Related(path, edit.line, edit.column, edit.end_line, edit.end_column, "is changed along with it")
-
-
-def _words(question: QuestionRow) -> str:
-    expression = shorten(question.expression, _LONGEST, placeholder=" …")
-    return f"`{expression}` {in_words(question.predicate)}"
 
 
 def _title(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:

@@ -63,7 +63,10 @@ class FileRow:
 
 @frozen
 class FindingRow:
-    """A finding that is rewritten or waits for something; `state` is a `report.rows.State`'s value."""
+    """A finding that is rewritten or waits for something; `state` is a `report.rows.State`'s value.
+
+    In a notebook, lines count in the code cell that is number `cell` of all its cells, from 1.
+    """
 
     path: str
     line: int
@@ -73,6 +76,7 @@ class FindingRow:
     fingerprint: str
     message: str
     question: str = ""
+    cell: int | None = None
 
 
 @frozen
@@ -113,6 +117,7 @@ class AnalysisRequest:
         evidence: names of records of verifications in the folder of the job, which pages and messages speak of.
         by: what a step holds.
         is_sharded: whether each step has to be right on its own, on a branch of its own.
+        author: of the patches, `Name <address>`; empty for git's own. date: of the patches, ISO 8601; empty for now.
     """
 
     project: str
@@ -124,6 +129,8 @@ class AnalysisRequest:
     is_sharded: bool = False
     use_cache: bool = True
     evidence: tuple[str, ...] = ()
+    author: str = ""
+    date: str = ""
 
 
 @frozen

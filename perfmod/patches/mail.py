@@ -9,13 +9,15 @@ from email.header import Header
 from email.utils import format_datetime, formataddr
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from perfmod.errors import PerfmodError
+from perfmod.errors import PerfmodError, UsageMistake
 from perfmod.git import git
 from perfmod.patches.messages import Message
+from perfmod.roots import shown
 
 _IDENT = re.compile(r"(.*) <(.*)> (\d+) ([+-])(\d\d)(\d\d)")
+_NAMED = re.compile(r"\s*([^<>\n]*?)\s*<([^<>\s]+)>\s*")
 _FIRST_LINE = b"From " + b"0" * 40 + b" Mon Sep 17 00:00:00 2001\n"
 """How git's mails begin, so that they are known from others; nobody reads the date."""
 _LONGEST_NAME = 60
@@ -44,6 +46,13 @@ class Author:
         offset = timedelta(hours=int(hours), minutes=int(minutes))
         zone = timezone(-offset if sign == "-" else offset)
         return cls(name, address, datetime.fromtimestamp(int(seconds), zone))
+
+    def called(self, name: str) -> Author:
+        """Somebody else at the same time, as `Name <address>`. Raises `UsageMistake` where that is no such thing."""
+        found = _NAMED.fullmatch(name)
+        if found is None or not found[1] or not found[2].isascii():
+            raise UsageMistake(f"{shown(name)}: is no author; write it as `Name <address>`")
+        return evolve(self, name=found[1], address=found[2])
 
 
 def mail(author: Author, message: Message, diff: bytes, number: int, total: int) -> bytes:

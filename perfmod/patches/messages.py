@@ -18,6 +18,7 @@ from perfmod.transforms.card import Card
 from perfmod.transforms.rule import Rule
 
 _WIDTH = 76
+_EVERYTHING = "Rewrite training code for faster steps on CUDA"
 
 
 @frozen
@@ -49,6 +50,8 @@ class Messages:
 
     def _subject(self, part: Part) -> str:
         codes = ", ".join(part.codes)
+        if part.by is By.PROJECT:
+            return f"{_EVERYTHING}: {counted(len(part.applied), 'rewrite')} ({codes})"
         if part.by in (By.FILE, By.OWNER) or len(part.codes) > 1:
             return f"{shown(part.label)}: {counted(len(part.applied), 'rewrite')} ({codes})"
         rule = self._rule(codes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from attrs import frozen
 
@@ -13,6 +14,9 @@ from perfmod.transforms.finding import Finding, Place
 from perfmod.withholding import place_of
 
 Owners = tuple[str, ...]
+Member = TypeVar("Member", bound=Hashable)
+WITHOUT_OWNER = "without owner"
+"""The label of what nobody owns."""
 
 
 @frozen
@@ -42,7 +46,7 @@ class Part:
     """Findings that become one patch.
 
     Attributes:
-        label: names it: the rule, the files or the owners.
+        label: names it: the rule, the files, the owners, or perfmod where it holds everything.
         owners: of its files, where it was made by owner.
     """
 
@@ -84,7 +88,13 @@ def parts_of(
     found = [Applied(each, finding) for each in examined for finding in each.result.applied]
     ordered = sorted(found, key=lambda one: (one.each.file.real.parts, one.finding.start, one.finding.code))
     keys = _Keys(ordered, {each.result.path: each for each in examined}, names, owners_of)
-    key_of = {By.RULE: keys.rule, By.FINDING: keys.finding, By.FILE: keys.files, By.OWNER: keys.owners}[by]
+    key_of = {
+        By.RULE: keys.rule,
+        By.FINDING: keys.finding,
+        By.FILE: keys.files,
+        By.OWNER: keys.owners,
+        By.PROJECT: keys.project,
+    }[by]
     groups: dict[_Key, list[Applied]] = {}
     for one in ordered:
         groups.setdefault(key_of(one), []).append(one)
@@ -141,7 +151,7 @@ class _Keys:
         self._names = names
         self._owners_of = owners_of
         self._order = {path: number for number, path in enumerate(sorted(files, key=self._real))}
-        self._joined = _joined(one.paths for one in applied)
+        self._joined = joined(one.paths for one in applied)
 
     def rule(self, one: Applied) -> _Key:
         code = one.finding.code
@@ -160,7 +170,10 @@ class _Keys:
                 owner for path in self._together(one) for owner in self._owners_of(self._files[path].file.real)
             )
         )
-        return _Key((not owners,), " ".join(owners) or "without owner", owners)
+        return _Key((not owners,), " ".join(owners) or WITHOUT_OWNER, owners)
+
+    def project(self, _one: Applied) -> _Key:
+        return _Key((), "perfmod")
 
     def _together(self, one: Applied) -> list[str]:
         """The files that have to be in the same patch as those of a finding."""
@@ -170,10 +183,11 @@ class _Keys:
         return self._files[path].file.real.parts
 
 
-def _joined(sets: Iterable[Sequence[str]]) -> dict[str, set[str]]:
+def joined(sets: Iterable[Iterable[Member]]) -> dict[Member, set[Member]]:
     """Sets that share a member, united: the whole of each member."""
-    whole: dict[str, set[str]] = {}
-    for members in sets:
-        united = set(members).union(*(whole.get(member, ()) for member in members))
+    whole: dict[Member, set[Member]] = {}
+    for given in sets:
+        members = set(given)
+        united = members.union(*(whole.get(member, ()) for member in members))
         whole.update(dict.fromkeys(united, united))
     return whole

@@ -17,6 +17,7 @@ from perfmod.patches.mail import Author, file_name, mail
 from perfmod.patches.messages import Message, Messages
 from perfmod.patches.owners import PLACES, Owners
 from perfmod.patches.parts import parts_of
+from perfmod.patches.shards import shards_of
 from perfmod.patches.steps import Step, steps_of
 from perfmod.review.proofs import Proofs
 from perfmod.roots import project_root, shown
@@ -38,32 +39,41 @@ class Series:
 
     @classmethod
     def of(
-        cls, examined: Sequence[Examined], by: By, rules: Sequence[Card], cwd: Path, remembered: Memory | None
+        cls,
+        examined: Sequence[Examined],
+        by: By,
+        rules: Sequence[Card],
+        cwd: Path,
+        remembered: Memory | None,
+        *,
+        needs_owners: bool = True,
+        is_sharded: bool = False,
     ) -> Series:
-        """The rewrites of examined files.
+        """The rewrites of examined files; `is_sharded` makes steps that do not need each other, see `shards_of`.
 
         Raises:
-            UsageMistake: by owner, and nothing says who owns what.
+            UsageMistake: by owner, and nothing says who owns what, which it has to where that is needed.
             Failure: files that an earlier run examined were edited meanwhile.
         """
         root = patch_folder(examined, cwd)
         owners = Owners.read(root) if by is By.OWNER else Owners(root)
-        if by is By.OWNER and not owners.sections:
+        if by is By.OWNER and needs_owners and not owners.sections:
             raise UsageMistake(f"{shown(root)}: has no CODEOWNERS file; it may be {', '.join(PLACES)}")
         parts = parts_of(examined, by, {rule.code: rule.name for rule in rules}, owners.of)
         messages = Messages(rules, Proofs.read(project_root(cwd), cwd, ()), root)
-        steps = steps_of(examined, parts, remembered)
+        steps = shards_of(examined, parts) if is_sharded else steps_of(examined, parts, remembered)
         return cls(root, tuple((step, messages.of(step.part)) for step in steps))
 
     def mails(self, author: Author) -> dict[str, bytes]:
         """The mails by the names of their files, in order."""
         total = len(self.steps)
         return {
-            file_name(number, step.part.label): mail(author, message, self._diff(step), number, total)
+            file_name(number, step.part.label): mail(author, message, self.diff(step), number, total)
             for number, (step, message) in enumerate(self.steps, start=1)
         }
 
-    def _diff(self, step: Step) -> bytes:
+    def diff(self, step: Step) -> bytes:
+        """What a step changes, as a diff for `git apply`."""
         return b"".join(
             unified_diff(path.relative_to(self.root).as_posix(), step.before[path], after)
             for path, after in step.after.items()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from perfmod.report.rows import FindingRow, State
+from textwrap import shorten
+
+from perfmod.report.rows import FindingRow, QuestionRow, State
 from perfmod.transforms.finding import Family, Finding
+from perfmod.transforms.questions import in_words
+
+_LONGEST = 50
+"""Characters of an expression that a question repeats."""
 
 
 def because(row: FindingRow) -> str:
@@ -20,6 +26,12 @@ def along(row: FindingRow) -> str:
     """The other files that are rewritten, or would be."""
     *most, last = row.elsewhere or ("",)
     return f" (also changes {' and '.join(filter(None, (', '.join(most), last)))})" if last else ""
+
+
+def in_question(question: QuestionRow) -> str:
+    """What is open about a rewrite, as what has to be so: `` `loss` is a tensor without dimensions ``."""
+    expression = shorten(question.expression, _LONGEST, placeholder=" …")
+    return f"`{expression}` {in_words(question.predicate)}"
 
 
 def counted(number: int, noun: str, nouns: str = "") -> str:

@@ -33,6 +33,7 @@ from urllib.parse import urlsplit
 
 from attrs import asdict, frozen
 
+from perfmod.codemods import catalog
 from perfmod.report.rows import State
 from perfmod.review.highlight import KINDS, shown_lines, visible
 from perfmod.review.items import Diff, Hunk, Item
@@ -100,6 +101,13 @@ class Server:
 
     address: str
     token: str
+
+
+def review_page(items: Sequence[Item], *, title: str, server: Server | None = None) -> bytes:
+    """The page of these items in UTF-8, with what there is to say of their rules."""
+    codes = {item.finding.code for item in items}
+    rules = {rule.code: rule_text(rule) for rule in catalog.rules() if rule.code in codes}
+    return render(items, rules, title=title, server=server)
 
 
 def render(items: Sequence[Item], rules: Mapping[str, RuleText], *, title: str, server: Server | None = None) -> bytes:

@@ -23,7 +23,8 @@ from perfmod.review.diffs import together
 from perfmod.review.items import Diff, Item, Verdict
 from perfmod.review.matching import Found, found, match
 from perfmod.review.proofs import Proofs
-from perfmod.review.settling import only_accepted
+from perfmod.review.settling import only_accepted, without_rejected
+from perfmod.transforms.finding import Place
 
 
 @define
@@ -149,8 +150,14 @@ class Review:
 
     def accepted(self) -> list[Examined]:
         """The files with what was accepted, and nothing else. Raises `Failure` where they were edited meanwhile."""
-        decided = {self._found[key].place: row for key, row in self._rows.items()}
-        return only_accepted(self.examined, decided, self.decisions.file, self._remembered)
+        return only_accepted(self.examined, self._decided(), self.decisions.file, self._remembered)
+
+    def without_rejected(self) -> list[Examined]:
+        """The files without what was rejected. Raises `Failure` where they were edited meanwhile."""
+        return without_rejected(self.examined, self._decided(), self.decisions.file, self._remembered)
+
+    def _decided(self) -> dict[Place, Decision]:
+        return {self._found[key].place: row for key, row in self._rows.items()}
 
     def diffs(self, keys: Sequence[str]) -> tuple[Diff, ...]:
         """What some items change together, of which none builds on others; one by one where that cannot be shown."""
