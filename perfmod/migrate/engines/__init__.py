@@ -1,0 +1,1 @@
+"""What runs pieces of work: this machine, or a cluster."""
