@@ -42,7 +42,7 @@ def render(view: View) -> Rendering:
 
 
 def _cell(row: FindingRow, column: str) -> str | int:
-    """What stands in a cell; a text that a spreadsheet would take for a formula follows an apostrophe."""
+    """What stands in a cell."""
     match getattr(row, column):
         case None:
             return ""
@@ -54,4 +54,9 @@ def _cell(row: FindingRow, column: str) -> str | int:
             text = " ".join(paths)
         case other:
             text = str(getattr(other, "value", other))
+    return inert(text)
+
+
+def inert(text: str) -> str:
+    """The text of a cell; one that a spreadsheet would take for a formula follows an apostrophe."""
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -52,7 +52,7 @@ def _table_of_rewrites(view: View) -> Iterator[str]:
 def _failures(view: View) -> Iterator[str]:
     failed = [file for file in view.report.files if file.outcome is Outcome.FAILED]
     if failed:
-        yield "\n".join(f"- {_code(file.path)} failed: {_prose(' '.join(file.reason.split()))}" for file in failed)
+        yield "\n".join(f"- {code_span(file.path)} failed: {prose(' '.join(file.reason.split()))}" for file in failed)
 
 
 def _list(rows: Sequence[FindingRow]) -> Iterator[str]:
@@ -66,10 +66,10 @@ def _list(rows: Sequence[FindingRow]) -> Iterator[str]:
 
 
 def _line(row: FindingRow) -> str:
-    return f"- {_code(row.place)}: {row.code} {row.name}: {_prose(sentences(row))}"
+    return f"- {code_span(row.place)}: {row.code} {row.name}: {prose(sentences(row))}"
 
 
-def _code(text: str) -> str:
+def code_span(text: str) -> str:
     """A code span, whatever backticks are in the text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (longest + 1)
@@ -77,7 +77,7 @@ def _code(text: str) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """A text in which only code in backticks is markup."""
     parts = _CODE.split(text)
     return "".join(part if number % 2 else _SPECIAL.sub(r"\\\1", part) for number, part in enumerate(parts))

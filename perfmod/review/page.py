@@ -19,15 +19,10 @@ by itself.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import inspect
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from html import escape
-from importlib.resources import files
-from string import Template
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -35,8 +30,9 @@ from attrs import asdict, frozen
 
 from perfmod.codemods import catalog
 from perfmod.report.rows import State
-from perfmod.review.highlight import KINDS, shown_lines, visible
+from perfmod.review.highlight import KINDS, shown_lines
 from perfmod.review.items import Diff, Hunk, Item
+from perfmod.review.standalone import SHARED, part, plain, script_json, standalone
 from perfmod.transforms.finding import Numerics
 from perfmod.transforms.rule import Rule
 
@@ -44,10 +40,12 @@ SCRIPTS: Final = (
     "dom",
     "model",
     "decisions",
+    "facets",
     "filters",
     "diff",
     "server",
     "cards",
+    "choices",
     "layout",
     "actions",
     "keyboard",
@@ -121,25 +119,16 @@ def render(items: Sequence[Item], rules: Mapping[str, RuleText], *, title: str, 
         "rules": {code: asdict(rules[code]) for code in sorted({item.finding.code for item in ordered})},
         "items": [_item(item) for item in ordered],
     }
-    document["page"] = hashlib.sha256(_json(document).encode()).hexdigest()[:16]
+    document["page"] = hashlib.sha256(script_json(document).encode()).hexdigest()[:16]
     document["server"] = None if server is None else asdict(server)
-    script = "\n".join(_part(f"{name}.js") for name in SCRIPTS)
-    script = f'"use strict";\n(() => {{\n{script}}})();\n'
-    style = _part("page.css")
-    policy = "; ".join((
-        "default-src 'none'",
-        f"script-src '{_hash(script)}'",
-        f"style-src '{_hash(style)}'",
-        "connect-src " + (_origin(server.address) if server else "'none'"),
-        "base-uri 'none'",
-        "form-action 'none'",
-        "require-trusted-types-for 'script'",
-        "trusted-types 'none'",
-    ))  # fmt: skip
-    page = Template(_part("page.html")).substitute(
-        policy=escape(policy), title=escape(_plain(title)), style=style, script=script, data=_json(document)
+    return standalone(
+        template=part(SHARED, "page.html"),
+        styles=(part(SHARED, "base.css"), part(SHARED, "page.css")),
+        scripts=(part(SHARED, f"{name}.js") for name in SCRIPTS),
+        title=title,
+        data=document,
+        connects=_origin(server.address) if server else "'none'",
     )
-    return page.encode()
 
 
 def _order(item: Item) -> tuple[object, ...]:
@@ -154,22 +143,22 @@ def _item(item: Item) -> dict[str, Any]:
     return {
         "key": item.key,
         "path": item.path,
-        "shownPath": _plain(finding.path),
-        "place": _plain(finding.place),
+        "shownPath": plain(finding.path),
+        "place": plain(finding.place),
         "rule": finding.code,
         "scope": finding.scope,
-        "shownScope": _plain(finding.scope),
+        "shownScope": plain(finding.scope),
         "fingerprint": finding.fingerprint,
         "occurrence": item.occurrence,
         "of": item.of,
         "code": item.code,
         "numerics": finding.numerics,
         "state": finding.state.value,
-        "message": _plain(finding.message),
-        "reason": _plain(finding.reason),
-        "elsewhere": [_plain(path) for path in finding.elsewhere],
+        "message": plain(finding.message),
+        "reason": plain(finding.reason),
+        "elsewhere": [plain(path) for path in finding.elsewhere],
         "figures": finding.figures_may_differ,
-        "observed": [_plain(text) for text in finding.observed],
+        "observed": [plain(text) for text in finding.observed],
         "buildsOn": item.builds_on,
         "proof": None if proof is None else asdict(proof),
         "verdict": item.verdict.value,
@@ -179,7 +168,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 def _diff(diff: Diff) -> dict[str, Any]:
-    return {"path": _plain(diff.path), "cell": diff.cell, "hunks": [_hunk(hunk) for hunk in diff.hunks]}
+    return {"path": plain(diff.path), "cell": diff.cell, "hunks": [_hunk(hunk) for hunk in diff.hunks]}
 
 
 def _hunk(hunk: Hunk) -> dict[str, Any]:
@@ -188,27 +177,6 @@ def _hunk(hunk: Hunk) -> dict[str, Any]:
         for line in shown_lines(hunk)
     ]
     return {"old": hunk.old_start, "new": hunk.new_start, "lines": lines}
-
-
-def _plain(text: str) -> str:
-    """Text whose every character can be seen: nothing in it turns other text around."""
-    return "".join(piece for piece, _ in visible(text))
-
-
-def _json(value: object) -> str:
-    """JSON that can stand in a `<script>`: no character in it means anything to HTML."""
-    text = json.dumps(value, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _part(name: str) -> str:
-    """One of the files that the page is put together from."""
-    return files("perfmod.review").joinpath("page", name).read_text("utf-8")
-
-
-def _hash(text: str) -> str:
-    """How the policy names an inline script or style: by its digest."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _origin(address: str) -> str:

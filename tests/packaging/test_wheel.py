@@ -117,7 +117,8 @@ def test_wheel_holds_every_module_under_perfmod_and_nothing_else(wheel: Path) ->
     for name, folder in on_disk().items():
         held_files = [*folder.glob("*.py"), *folder.glob("*.j2")]
         expected |= {f"{name.replace('.', '/')}/{path.name}" for path in held_files}
-    expected |= {f"perfmod/review/page/{path.name}" for path in (ROOT / "perfmod" / "review" / "page").iterdir()}
+    for folder in ("perfmod/migrate/report/page", "perfmod/review/page"):
+        expected |= {f"{folder}/{path.name}" for path in (ROOT / folder).iterdir()}
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if not name.split("/")[0].endswith(".dist-info")}
     assert held == expected

@@ -1,16 +1,7 @@
-// Which findings are shown. The choice stands in the address, behind the #.
+// Which items are shown; the page says by what (`FACETS`). The choice stands in the address, behind the #.
 
-const FACETS = [
-  { name: "verdict", title: "Verdict", of: (item) => item.verdict, values: VERDICTS, single: true },
-  { name: "numerics", title: "What may differ", of: (item) => item.numerics, values: Object.keys(data.classes) },
-  { name: "state", title: "Outcome", of: (item) => item.state, values: Object.keys(data.states),
-    label: (value) => data.states[value] },
-  { name: "rule", title: "Rule", of: (item) => item.rule, label: (value) => `${value} ${data.rules[value].name}` },
-  { name: "file", title: "File", of: (item) => item.path, label: (value) => shownPaths.get(value) },
-];
-const shownPaths = new Map(items.map((item) => [item.path, item.shownPath]));
 for (const facet of FACETS) {
-  const there = new Set(items.map(facet.of));
+  const there = new Set(items.flatMap(facet.of));
   facet.values = facet.values ? facet.values.filter((value) => facet.single || there.has(value)) : [...there].sort();
   facet.chosen = new Set();
   facet.label ??= (value) => value;
@@ -59,10 +50,13 @@ function setSearch(text) {
 function filterItems() {
   const active = FACETS.filter((facet) => facet.chosen.size);
   const counts = FACETS.map(() => new Map());
-  const fails = (item) => (facet) => !facet.chosen.has(facet.of(item));
+  const isChosen = (facet, value) => (Array.isArray(value) ? value.some((each) => facet.chosen.has(each)) : facet.chosen.has(value));
+  const fails = (item) => (facet) => !isChosen(facet, facet.of(item));
+  const add = (index, value) => counts[index].set(value, (counts[index].get(value) ?? 0) + 1);
   const count = (index, item) => {
     const value = FACETS[index].of(item);
-    counts[index].set(value, (counts[index].get(value) ?? 0) + 1);
+    if (Array.isArray(value)) for (const each of value) add(index, each);
+    else add(index, value);
   };
   shownItems = [];
   for (const item of items) {

@@ -1,38 +1,17 @@
-// What is chosen about the view, groups, and which cards are built.
+// Groups, and which cards are built.
 
-const narrow = matchMedia("(max-width: 60rem)");
-const view = {
-  diff: storage.get("perfmod-review-diff") ?? "unified",
-  group: storage.get("perfmod-review-group") ?? "file",
-  theme: storage.get("perfmod-theme") ?? "auto",
-};
+view.diff = storage.get("perfmod-review-diff") ?? "unified";
+view.group = storage.get("perfmod-review-group") ?? "file";
 
 /** Two sides need room; where there is none, everybody gets one. */
 const isSplit = () => view.diff === "split" && !narrow.matches;
 
-function buildChoice(id, name, store, values, onChange) {
-  for (const [value, text] of values) {
-    const input = make("input", { type: "radio", name: `view-${name}`, value, checked: view[name] === value, change: () => {
-      view[name] = value;
-      storage.set(store, value);
-      onChange();
-    } });
-    byId(id).append(make("label", {}, input, make("span", {}, text)));
-  }
-}
-
-const showTheme = () => { document.documentElement.dataset.theme = view.theme; };
-
 function buildView() {
   buildChoice("layouts", "diff", "perfmod-review-diff", [["unified", "Unified"], ["split", "Side by side"]], () => keepingPlace(rebuild));
   buildChoice("groupings", "group", "perfmod-review-group", [["file", "File"], ["rule", "Rule"]], () => keepingPlace(arrange));
-  buildChoice("themes", "theme", "perfmod-theme", [["auto", "Auto"], ["light", "Light"], ["dark", "Dark"]], showTheme);
-  showTheme();
-  narrow.addEventListener("change", () => {
-    byId("filters").open = !narrow.matches;
-    rebuild();
-  });
-  byId("filters").open = !narrow.matches;
+  buildThemes();
+  foldFilters();
+  narrow.addEventListener("change", rebuild);
 }
 
 /** All findings, those of a group together; a group stands where its first finding does. */
