@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from perfmod.codemods.patch import unquoted
@@ -51,8 +51,14 @@ class GitFailed(Failure):
         self.said = said
 
 
-def git(folder: Path, *arguments: str, stdin: bytes = b"", timeout: float = 60.0) -> bytes:
-    """What git prints when it is run in `folder`, for at most `timeout` seconds.
+def git(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    timeout: float = 60.0,
+    environment: Mapping[str, str] | None = None,
+) -> bytes:
+    """What git prints when it is run in `folder`, for at most `timeout` seconds; `environment` adds variables.
 
     Raises:
         UsageMistake: `folder` is in no repository.
@@ -60,13 +66,13 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"", timeout: float = 60.0
         Failure: git is not installed, or does not end.
     """
     unset = {name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY}
-    environment = {**unset, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+    plain = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     command = arguments[0]
     try:
         done = subprocess.run(
             ["git", "-c", "core.quotePath=off", *arguments],
             cwd=folder,
-            env=environment,
+            env={**unset, **plain, **(environment or {})},
             input=stdin,
             capture_output=True,
             timeout=timeout,

@@ -187,6 +187,7 @@ class BranchesRequest:
         branch: the name, to which a step's own ending is added.
         author: `Name <address>`; empty for git's own.
         tips: the branches that this campaign has made before, with what they pointed at then.
+        time_limit: seconds for each branch, with all that hooks do.
     """
 
     project: str
@@ -197,6 +198,7 @@ class BranchesRequest:
     branch: str
     author: str = ""
     tips: dict[str, str] = field(factory=dict)
+    time_limit: float = 600.0
 
 
 @frozen
