@@ -197,6 +197,7 @@ class BranchesRequest:
         author: `Name <address>`; empty for git's own.
         tips: the branches that this campaign has made before, with what they pointed at then.
         waiting: names of branches that are not made yet; they come back in the result.
+        time_limit: seconds for each branch, with all that hooks do.
     """
 
     project: str
@@ -208,6 +209,7 @@ class BranchesRequest:
     author: str = ""
     tips: dict[str, str] = field(factory=dict)
     waiting: tuple[str, ...] = ()
+    time_limit: float = 600.0
 
 
 @frozen

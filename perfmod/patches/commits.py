@@ -34,6 +34,23 @@ _PATIENCE = 10.0
 """Seconds that git has to clean up after Ctrl-C."""
 
 
+def commit_command(message: str, only: Sequence[str] = ()) -> list[str]:
+    """The command that commits with all hooks and as the user has configured it.
+
+    Args:
+        message: the file with the message, `-` for standard input.
+        only: paths that are committed as they are in the working tree; without any, the index is.
+    """
+    commit = ["commit", "--quiet", "--cleanup=whitespace", f"--file={message}"]
+    # What is said of pathspecs holds in hooks, too, so it is said only where there are some.
+    return ["git", "--literal-pathspecs", *commit, "--only", "--", *only] if only else ["git", *commit]
+
+
+def commit_environment() -> dict[str, str]:
+    """Our environment, without what would lead git to another repository."""
+    return {name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY}
+
+
 class _Refused(Exception):
     """A commit that was not made; the files are as they were before it. The message says why."""
 
@@ -152,11 +169,10 @@ class Repository:
     def _run_git(self, step: Step, message: Message) -> bool:
         """Whether git made the commit; what it and the hooks say goes to stderr."""
         names = [path.relative_to(self.root).as_posix() for path in step.after]
-        options = ("--quiet", "--cleanup=whitespace", "--only", "--file=-")
         process = subprocess.Popen(
-            ["git", "--literal-pathspecs", "commit", *options, "--", *names],
+            commit_command("-", names),
             cwd=self.root,
-            env={name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY},
+            env=commit_environment(),
             stdin=subprocess.PIPE,
             stdout=2,
         )

@@ -27,15 +27,17 @@ _MIB = 2**20
 
 
 class Family:
-    """The processes of the run `run`, whose first is `top`, the leader of a session of its own."""
+    """The processes of the run `run`, whose first is `top`, the leader of a session of its own; None where unknown."""
 
-    def __init__(self, top: int, run: str) -> None:
+    def __init__(self, top: int | None, run: str) -> None:
         self._mark = run
-        self._sessions = {top}
+        self._sessions: set[int] = set()
         self._strangers: set[int] = set()
         self._known: dict[int, psutil.Process] = {}
-        with contextlib.suppress(psutil.Error):
-            self._known[top] = psutil.Process(top)
+        if top is not None:
+            self._sessions.add(top)
+            with contextlib.suppress(psutil.Error):
+                self._known[top] = psutil.Process(top)
 
     def look(self, *, thorough: bool = False) -> list[psutil.Process]:
         """The processes that are alive.
