@@ -17,6 +17,7 @@ from perfmod.cli.check import check
 from perfmod.cli.config import config
 from perfmod.cli.explain import explain
 from perfmod.cli.lsp import lsp
+from perfmod.cli.migrate import migrate
 from perfmod.cli.revert import revert
 from perfmod.cli.review import review
 from perfmod.cli.rules import rules
@@ -38,6 +39,7 @@ app.command(cls=WithScriptArguments, short_help="Run a script before and after: 
 )
 app.command(short_help="List what makes training steps slow; for CI and pre-commit.")(check)
 app.command(short_help="Decide about rewrites one by one, in a terminal or a browser.")(review)
+app.add_typer(migrate, name="migrate", short_help="Rewrite many projects, and keep state and results in a folder.")
 app.command()(revert)
 app.command()(rules)
 app.command(short_help="Explain one rule: pattern, rewrite, when it changes results.")(explain)

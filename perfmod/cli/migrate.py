@@ -144,7 +144,7 @@ def start(
     ] = "",
     by: Annotated[By, typer.Option("--by", help="What one patch or commit holds.")] = By.RULE,
     owners: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--owners",
             metavar="N",
@@ -152,7 +152,7 @@ def start(
             help="With --write: a branch for each owner in CODEOWNERS, at most N open at once.",
             show_default="one branch a project",
         ),
-    ] = 0,
+    ] = None,
     verify: Annotated[
         Path | None,
         typer.Option(
@@ -162,11 +162,11 @@ def start(
         ),
     ] = None,
     pilot: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--pilot", metavar="N", min=1, help="Do N projects of different kinds, and stop.", show_default="all"
         ),
-    ] = 0,
+    ] = None,
     stop_at: StopAt = None,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", min=1, help="Give up on a project after this many seconds.")
@@ -193,7 +193,7 @@ def start(
     from perfmod.cli.migrating import Runs, require_fitting, start_campaign
     from perfmod.migrate.settings import Settings
 
-    require_fitting(targets or [], listing, out, writes=write, branch=branch, author=author, owners=owners)
+    require_fitting(targets or [], listing, out, writes=write, branch=branch, author=author, owners=owners or 0)
     assert out is not None
     chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
     settings = Settings(
@@ -205,9 +205,9 @@ def start(
         branch=branch,
         author=author,
         zoo=verify.absolute() if verify is not None else None,
-        shards=owners,
+        shards=owners or 0,
         time_limit=timeout,
-        pilot=pilot,
+        pilot=pilot or 0,
         use_cache=not no_cache,
     )
     if stop_at is not None:
@@ -239,9 +239,7 @@ def retry(
         list[str] | None,
         typer.Option("--cause", metavar="CAUSE", help="What failed, was skipped or needs a person for this cause."),
     ] = None,
-    project: Annotated[
-        list[str] | None, typer.Option("--project", metavar="NAME", help="All of this project.")
-    ] = None,
+    project: Annotated[list[str] | None, typer.Option("--project", metavar="NAME", help="All of this project.")] = None,
     jobs: Jobs = None,
     engine: EngineOption = EngineName.LOCAL,
     scheduler: Scheduler = None,

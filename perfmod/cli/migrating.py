@@ -14,12 +14,14 @@ from perfmod import __version__
 from perfmod.errors import ExitCode, Failure, Interrupted, UsageMistake, explain
 from perfmod.migrate import targets
 from perfmod.migrate.campaign import Campaign
-from perfmod.migrate.engines.local import LocalEngine, gpus_of_this_machine
+from perfmod.migrate.engines.local import LocalEngine
+from perfmod.migrate.engines.seats import gpus_of_this_machine
 from perfmod.migrate.jobs import Engine
 from perfmod.migrate.lock import locked
 from perfmod.migrate.overview import overview
 from perfmod.migrate.places import CLONES
 from perfmod.migrate.report import page, tables, text
+from perfmod.migrate.report.markdown import markdown
 from perfmod.migrate.report.progress import Progress
 from perfmod.migrate.results import Cause, Outcome
 from perfmod.migrate.retrying import Retry
@@ -39,6 +41,8 @@ from perfmod.roots import from_here, shown
 _SUFFIXES = {"html": "html", "markdown": "md", "json": "json", "csv": "csv", "parquet": "parquet"}
 _ALWAYS = ("html", "markdown", "json", "csv")
 """The reports that every run leaves in the campaign's folder."""
+_LISTED = 20
+"""Projects that the end of a run tells of."""
 
 
 @frozen
@@ -112,9 +116,7 @@ def resume_campaign(out: Path, runs: Runs, stop_at: float | None) -> ExitCode:
         return _resume(folder, state, settings, runs, descriptor)
 
 
-def retry_campaign(
-    out: Path, runs: Runs, *, failed: bool, causes: Sequence[str], projects: Sequence[str]
-) -> ExitCode:
+def retry_campaign(out: Path, runs: Runs, *, failed: bool, causes: Sequence[str], projects: Sequence[str]) -> ExitCode:
     """`migrate retry`."""
     runs.require_fitting()
     known = [cause.value for cause in Cause if cause.value]
@@ -143,7 +145,7 @@ def show_status(out: Path, *, everything: bool, as_json: bool) -> ExitCode:
     if as_json:
         write_result(tables.rows_json(row))
     else:
-        text.render_status(row, console(stderr=False), campaign=str(out), everything=everything)
+        text.render_status(row, console(stderr=False), folder=str(out), everything=everything)
     return ExitCode.OK
 
 
@@ -175,10 +177,9 @@ def _run(
     """Run a campaign, write its reports, and tell how it went on."""
     talk, begun, spent = console(stderr=True), time.monotonic(), state.fact("seconds") or 0.0
     state.keep("stopped", "")
-    with _engine(runs, descriptor, needs_gpus=zoo is not None) as engine, Progress(len(projects), talk) as progress:
-        campaign = Campaign(
-            folder, state, settings, zoo, engine, progress, ships=runs.ships, refreshes=refreshes
-        )
+    engines = _engine(runs, descriptor, needs_gpus=zoo is not None)
+    with engines as engine, Progress(len(projects), stream=talk) as progress:
+        campaign = Campaign(folder, state, settings, zoo, engine, progress, ships=runs.ships, refreshes=refreshes)
         try:
             campaign.run(projects)
         except KeyboardInterrupt as error:
@@ -190,7 +191,7 @@ def _run(
     row = overview(folder, state)
     for name in _ALWAYS:
         _write(row, name, folder / f"report.{_SUFFIXES[name]}")
-    text.render_summary(row, talk, campaign=str(from_here(folder)))
+    text.render_status(row, talk, folder=str(from_here(folder)), limit=_LISTED)
     render_notes(_notes(folder, row, campaign.stopped, settings, len(projects)), talk)
     if campaign.stopped:
         return ExitCode.REFUTED
@@ -256,6 +257,6 @@ def _write(row: CampaignRow, output_format: str, place: Path) -> None:
         "html": page.render_html,
         "json": tables.rows_json,
         "csv": tables.rows_csv,
-        "markdown": lambda row: tables.markdown(row).encode(),
+        "markdown": lambda row: markdown(row).encode(),
     }
     write_file(place, render[output_format](row))

@@ -89,7 +89,7 @@ def _unpacked(request: AnalysisRequest, folder: Path) -> Refused | None:
     unpack(data, tree)
     (folder / _NO_CONFIGURATION).write_bytes(b"")
     if request.decisions:
-        _place(tree, DECISIONS, request.decisions.encode())
+        _place(tree, str(DECISIONS), request.decisions.encode())
     for number, name in enumerate(request.evidence, start=1):
         _place(tree, f"{_VERIFIED}/{number}/{RECORD}", (folder / name).read_bytes())
     return None

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
-import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,12 +17,12 @@ from typing import Protocol
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.errors import PerfmodError, explain
+from perfmod.errors import Failure, PerfmodError, explain
 from perfmod.memory import rules_version
 from perfmod.migrate import snapshot
 from perfmod.migrate.jobs import LOG, OUT, REQUEST, SNAPSHOT, Done, Ending, Engine, Job, Kind
 from perfmod.migrate.overview import is_refuted, project_row
-from perfmod.migrate.places import CLONES, WORK, decisions_of, folder_of, script_folder_of
+from perfmod.migrate.places import WORK, decisions_of, folder_of, script_folder_of
 from perfmod.migrate.results import (
     Analysis,
     AnalysisRequest,
@@ -32,7 +30,6 @@ from perfmod.migrate.results import (
     BranchesRequest,
     Cause,
     CloneRequest,
-    Cloned,
     Outcome,
     Refused,
     Request,
@@ -115,8 +112,8 @@ class Campaign:
     def run(self, projects: Sequence[Project]) -> None:
         """Do what is still to be done of these projects.
 
-        Raises `Failure` where the state cannot be written or the engine cannot work, `KeyboardInterrupt` on Ctrl-C; what
-        was done until then is kept.
+        Raises `Failure` where the state cannot be written or the engine cannot work, and `KeyboardInterrupt`; what was
+        done until then is kept.
         """
         shutil.rmtree(self.folder / WORK, ignore_errors=True)
         waiting = deque(projects)
@@ -127,6 +124,7 @@ class Campaign:
             done = self.engine.next(_PATIENCE) if self._under_way else None
             if done is not None:
                 self._end(done)
+        shutil.rmtree(self.folder / WORK, ignore_errors=True)
 
     def _begin(self, project: Project) -> None:
         """Start the first thing that is missing of a project."""

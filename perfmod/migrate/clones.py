@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.git import GitFailed, commit, git
+from perfmod.migrate.results import Cloned, CloneRequest
 from perfmod.migrate.targets import without_secrets
 from perfmod.roots import shown
 
@@ -136,3 +137,13 @@ def _git(folder: Path, timeout: float, *arguments: str) -> None:
 
 def _literal(text: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", text)
+
+
+def run(request: CloneRequest, folder: Path) -> Cloned:
+    """Clone a repository, or bring it up to date; `folder` is not needed for that. Raises `NotCloned`."""
+    del folder
+    if request.folder.exists():
+        refresh(request.folder, request.revision)
+    else:
+        clone(request.address, request.folder, request.revision)
+    return Cloned()

@@ -29,7 +29,9 @@ class Retry:
         count = 0
         for project in state.projects():
             pieces = state.pieces(project.name)
-            steps = [step for step, piece in pieces.items() if project.name in self.projects or self._fits(piece.result)]
+            steps = [
+                step for step, piece in pieces.items() if project.name in self.projects or self._fits(piece.result)
+            ]
             # Everything else rests on the analysis.
             state.forget(project.name, pieces if ANALYSIS in steps else steps)
             count += bool(steps)

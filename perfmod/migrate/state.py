@@ -76,6 +76,7 @@ class State:
         path = folder / DATABASE
         if not create and not path.is_file():
             raise UsageMistake(f"{shown(folder)}: holds no campaign; `perfmod migrate TARGET --out FOLDER` starts one")
+        self._path = path
         with _told(path):
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             self._connection.execute("PRAGMA journal_mode=WAL")
@@ -87,7 +88,6 @@ class State:
                         self._connection.execute(statement)
                     self._connection.execute(f"PRAGMA user_version = {_VERSION}")
                 version = _VERSION
-        self._path = path
         if version != _VERSION:
             raise UsageMistake(f"{shown(folder)}: holds a campaign of another perfmod; start one in a new folder")
 

@@ -1,4 +1,4 @@
-"""The process of one piece of work, `python -P -m perfmod.migrate.work KIND FOLDER`; what the folder holds, says `jobs`.
+"""The process of one piece of work, `python -P -m perfmod.migrate.work KIND FOLDER`; `jobs` says what the folder holds.
 
 It dies with whoever started it: its standard input is a pipe that ends then.
 """
@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from perfmod.errors import Failure, PerfmodError, UsageMistake, explain
 from perfmod.migrate.jobs import OUT, REQUEST, RESULT, Kind
@@ -25,8 +25,11 @@ from perfmod.migrate.results import (
     Branches,
     BranchesRequest,
     Cause,
+    Cloned,
+    CloneRequest,
     Outcome,
     Refused,
+    Result,
     Verification,
     VerificationRequest,
 )
@@ -34,18 +37,24 @@ from perfmod.records import plain, restored
 from perfmod.roots import shown
 from perfmod.writing import NotWritten, write_new
 
-Result: TypeAlias = Analysis | Verification | Branches | Refused
-
 _PIECES: Final[dict[Kind, tuple[str, type]]] = {
+    Kind.CLONE: ("perfmod.migrate.clones", CloneRequest),
     Kind.ANALYSIS: ("perfmod.migrate.analysis", AnalysisRequest),
     Kind.VERIFICATION: ("perfmod.migrate.verification", VerificationRequest),
     Kind.BRANCHES: ("perfmod.migrate.branching", BranchesRequest),
 }
 """The module whose `run(request, folder)` does it, and what it is asked; only the one that is needed is imported."""
-_CAUSES: Final = {Kind.ANALYSIS: Cause.CRASH, Kind.VERIFICATION: Cause.SCRIPT, Kind.BRANCHES: Cause.GIT}
+_CAUSES: Final = {
+    Kind.CLONE: Cause.CLONE,
+    Kind.ANALYSIS: Cause.CRASH,
+    Kind.VERIFICATION: Cause.SCRIPT,
+    Kind.BRANCHES: Cause.GIT,
+}
 """What a failure is put down to where nothing better is known."""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
-_RESULTS: Final[dict[str, type[Result]]] = {kind.__name__: kind for kind in (Analysis, Verification, Branches, Refused)}
+_RESULTS: Final[dict[str, type[Result]]] = {
+    kind.__name__: kind for kind in (Analysis, Verification, Branches, Cloned, Refused)
+}
 
 
 def read_result(folder: Path) -> Result:

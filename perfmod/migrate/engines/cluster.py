@@ -11,7 +11,6 @@ import importlib
 import itertools
 import logging
 import operator
-import os
 import queue
 import tempfile
 import threading
