@@ -117,7 +117,7 @@ def report(campaign: Path) -> Row:
 
 def stable(campaign: Path) -> bytes:
     """The rows without what may differ from run to run."""
-    from perfmod.migrate.report.comparison import stable_rows
+    from perfmod.migrate.report.tables import stable_rows
 
     from perfmod.migrate.overview import overview
     from perfmod.migrate.state import State
@@ -142,9 +142,13 @@ def everything(zoo: Zoo) -> Row:
         "outcomes": Counter(row["outcome"] for row in projects),
         "causes": Counter(row["cause"] for row in projects if row["cause"]),
         "failed": [[row["name"], row["cause"], row["reason"]] for row in projects if row["outcome"] == "failed"],
-        "files": Counter(file["outcome"] for row in projects for file in row["files"]),
+        "files": Counter(file["outcome"] for row in projects if row["analysis"] for file in row["analysis"]["files"]),
         "rewrites": Counter(
-            finding["code"] for row in projects for finding in row["findings"] if finding["state"] == "rewritten"
+            finding["code"]
+            for row in projects
+            if row["analysis"]
+            for finding in row["analysis"]["findings"]
+            if finding["state"] == "rewritten"
         ),
         "seconds_of_a_project": {
             "median": statistics.median(seconds),
@@ -327,8 +331,8 @@ def edits(zoo: Zoo) -> Row:
     before = _done(campaign)
     for name in random.Random(SEED).sample(chosen, 3):
         tree, script = zoo.clones[name], "added_by_benchmark.py"
-        (tree / script).write_text("import torch\n", "utf-8")
-        git(tree, "add", script)
+        (tree / script).write_text("import torch\n\nprint(torch.ones(1))\n", "utf-8")
+        git(tree, "add", "--force", script)
         git(tree, "commit", "--quiet", "--no-verify", "-m", "One more file")
     taken = migrate(zoo.scratch, "--list", listing, "--out", campaign)
     after = _done(campaign)
