@@ -35,6 +35,8 @@ _READ = frozenset({"CODEOWNERS", ".gitignore", ".gitattributes"})
 _OURS = ".perfmod"
 _LARGEST = 20_000_000
 """Bytes of a file that is data, not code."""
+_DATA = (".txt", ".json", ".yaml", ".yml", ".sh")
+"""Endings of files that an analysis does without where they are missing: clones leave out what is large."""
 _MOST = 4_000_000_000
 """Bytes of a snapshot, which is held in memory."""
 _MOST_LINKS = 40
@@ -181,8 +183,8 @@ def _root(repository: Path) -> Path:
 class _Store:
     """Where contents come from."""
 
-    def sizes(self, entries: Sequence[_Entry]) -> list[int]:
-        """Bytes of each, in the order of the entries."""
+    def sizes(self, entries: Sequence[_Entry]) -> list[int | None]:
+        """Bytes of each, in the order of the entries; None for what is missing."""
         raise NotImplementedError
 
     def read(self, entries: Sequence[_Entry]) -> Iterator[bytes]:
@@ -197,49 +199,37 @@ class _Objects(_Store):
     repository: Path
     commit: str
 
-    def sizes(self, entries: Sequence[_Entry]) -> list[int]:
-        lines = self._batch("--batch-check", entries).split(b"\n")
-        found: list[int] = []
-        for entry, line in zip(entries, lines, strict=False):
-            self._require(entry, line)
-            found.append(int(line.split()[-1]))
-        return found
+    def sizes(self, entries: Sequence[_Entry]) -> list[int | None]:
+        try:
+            return self._sizes(entries)
+        except GitFailed:
+            # Of a partial clone: git wants to fetch what is missing, and says nothing of the others.
+            missing = self._missing()
+            known = self._sizes([entry for entry in entries if entry.source not in missing])
+            left = iter(known)
+            return [None if entry.source in missing else next(left) for entry in entries]
 
     def read(self, entries: Sequence[_Entry]) -> Iterator[bytes]:
         printed = memoryview(self._batch("--batch", entries))
         at = 0
-        for entry in entries:
+        for _ in entries:
             # A line is short; to look for its end in all that follows would copy it.
             line = bytes(printed[at : at + 200]).partition(b"\n")[0]
-            self._require(entry, line)
             start = at + len(line) + 1
             at = start + int(line.split()[-1]) + 1
             yield bytes(printed[start : at - 1])
 
+    def _sizes(self, entries: Sequence[_Entry]) -> list[int | None]:
+        lines = self._batch("--batch-check", entries).decode().splitlines()
+        return [None if line.endswith(" missing") else int(line.split()[-1]) for line in lines]
+
     def _batch(self, option: str, entries: Sequence[_Entry]) -> bytes:
-        names = "".join(f"{entry.source}\n" for entry in entries).encode()
-        try:
-            return self._git("cat-file", option, stdin=names)
-        except GitFailed as error:
-            # Of a partial clone: git wants to fetch what is missing, and says nothing of where it belongs.
-            missing = self._missing()
-            first = next((entry for entry in entries if entry.source in missing), None)
-            if first is None:
-                raise
-            raise self._incomplete(first) from error
+        return self._git("cat-file", option, stdin="".join(f"{entry.source}\n" for entry in entries).encode())
 
     def _missing(self) -> Collection[str]:
         options = ("--objects", "--no-object-names", "--no-walk", "--missing=print")
         lines = self._git("rev-list", *options, self.commit).decode().splitlines()
         return {line[1:] for line in lines if line.startswith("?")}
-
-    def _require(self, entry: _Entry, line: bytes) -> None:
-        if not line or line.endswith(b" missing"):
-            raise self._incomplete(entry)
-
-    def _incomplete(self, entry: _Entry) -> Incomplete:
-        what = f"{shown(self.repository)}: {shown(entry.path)} is missing from git's store"
-        return Incomplete(f"{what}; get the whole of a partial clone with `git fetch --refetch --no-filter`")
 
     def _git(self, *arguments: str, stdin: bytes = b"") -> bytes:
         return git(self.repository, *arguments, stdin=stdin, timeout=_PATIENCE, environment=_OFFLINE)
@@ -248,7 +238,7 @@ class _Objects(_Store):
 class _Files(_Store):
     """The disk."""
 
-    def sizes(self, entries: Sequence[_Entry]) -> list[int]:
+    def sizes(self, entries: Sequence[_Entry]) -> list[int | None]:
         return [self._try(lambda entry: os.lstat(entry.source).st_size, entry) for entry in entries]
 
     def read(self, entries: Sequence[_Entry]) -> Iterator[bytes]:
@@ -308,27 +298,40 @@ def _data(entry: _Entry) -> bytes:
 def _chosen(entries: Iterable[_Entry], store: _Store, everything: bool) -> list[tuple[_Entry, str]]:
     """What goes into a snapshot; of links, where they lead. Raises `Failure`."""
     held = {entry.path: entry for entry in entries if _is_safe(entry.path)}
+    sizes: dict[str, int] = {}
     links = [entry for entry in held.values() if entry.is_link]
+    sizes |= _sizes(links, store, is_needed=lambda _: True)
     texts = (data.decode("utf-8", "surrogateescape") for data in (store.read(links) if links else ()))
     targets = {link.path: text for link, text in zip(links, texts, strict=True) if _stays(link.path, text)}
     wanted = {path for path in held if everything or _is_read(path)}
     # A file may be read by the name of a link to it.
     wanted |= {inner for path in wanted & targets.keys() for inner in _led_to(path, targets) if inner in held}
-    # Links to folders are cheap, and lead to what is read.
-    chosen = [entry for path, entry in held.items() if path in targets or (path in wanted and not entry.is_link)]
-    sizes = store.sizes(chosen) if chosen else []
-    sized = [
-        (entry, size)
-        for entry, size in zip(chosen, sizes, strict=True)
-        if everything or size <= _LARGEST or entry.path.endswith(SUFFIXES)
+    files = [entry for path, entry in held.items() if path in wanted and not entry.is_link]
+    sizes |= _sizes(files, store, is_needed=lambda path: everything or not path.endswith(_DATA))
+    # All links: those to folders are cheap, and lead to what is read.
+    chosen = [
+        (entry, targets.get(path, ""))
+        for path, entry in held.items()
+        if path in targets
+        or (not entry.is_link and path in sizes and (everything or sizes[path] <= _LARGEST or path.endswith(SUFFIXES)))
     ]
-    if sum(size for _, size in sized) > _MOST:
-        largest, size = max(sized, key=lambda pair: pair[1])
-        what = (
-            f"has more than {_MOST / 1e9:g} GB of files, the largest is {shown(largest.path)} with {size / 1e9:.1f} GB"
-        )
-        raise Failure(f"a snapshot cannot be held: the project {what}; keep data elsewhere")
-    return [(entry, targets.get(entry.path, "")) for entry, _ in sized]
+    if sum(sizes[entry.path] for entry, _ in chosen) > _MOST:
+        largest = max((entry.path for entry, _ in chosen), key=sizes.__getitem__)
+        what = f"more than {_MOST / 1e9:g} GB, {sizes[largest] / 1e9:.1f} GB of them in {shown(largest)}"
+        raise Failure(f"the files of the project are {what}; keep data elsewhere")
+    return chosen
+
+
+def _sizes(entries: Sequence[_Entry], store: _Store, is_needed: Callable[[str], bool]) -> dict[str, int]:
+    """Bytes by path, without what is missing and not needed. Raises `Incomplete`."""
+    found: dict[str, int] = {}
+    for entry, size in zip(entries, store.sizes(entries) if entries else (), strict=True):
+        if size is not None:
+            found[entry.path] = size
+        elif is_needed(entry.path):
+            what = f"{shown(entry.path)} is missing from git's store, as in a partial clone"
+            raise Incomplete(f"{what}; get all of it with `git fetch --refetch --no-filter`")
+    return found
 
 
 def _is_read(path: str) -> bool:
