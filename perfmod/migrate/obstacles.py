@@ -11,6 +11,7 @@ from perfmod.migrate.results import Cause, Outcome
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 _WORDS_OF_DISK = (
     "No space left on device",
+    "Out of diskspace",
     "Disk quota exceeded",
     "Read-only file system",
     "Permission denied",
