@@ -51,6 +51,10 @@ class GitFailed(Failure):
         self.said = said
 
 
+class GitSlow(Failure):
+    """git did not end in time."""
+
+
 def git(
     folder: Path,
     *arguments: str,
@@ -83,7 +87,7 @@ def git(
     except OSError as error:
         raise Failure(f"git cannot be run: {explain(error)}") from error
     except subprocess.TimeoutExpired as error:
-        raise Failure(f"git {command} takes more than {timeout:g} s") from error
+        raise GitSlow(f"git {command} takes more than {timeout:g} s") from error
     if done.returncode == 0:
         return done.stdout
     lines = done.stderr.decode("utf-8", "backslashreplace").splitlines()

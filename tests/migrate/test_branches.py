@@ -277,9 +277,8 @@ def test_a_branch_in_somebodys_working_tree_is_not_moved(repository: Path, folde
     git(repository, "worktree", "add", "-q", str(tmp_path / "theirs"), "perfmod")
     shorter = request(repository, folder / "steps", changes()[:2], tips={"perfmod": first.tip})
     where = f"the branch perfmod: is checked out in {tmp_path / 'theirs'}, so it is not moved; "
-    for prepare in ((), ("checkout", "-q", "--detach")):
-        if prepare:
-            # In the middle of a rebase, which goes back to it.
+    for is_rebasing in (False, True):
+        if is_rebasing:
             git(tmp_path / "theirs", "-c", "sequence.editor=sed -i 1s/pick/edit/", "rebase", "-q", "-i", "main")
         done = run(shorter, folder)
         assert isinstance(done, Branches)
