@@ -56,6 +56,10 @@ class GitFailed(Failure):
         self.said = said
 
 
+class GitSlow(Failure):
+    """git did not end in time."""
+
+
 def git(
     folder: Path,
     *arguments: str,
@@ -98,7 +102,7 @@ def git(
             stdout, stderr = process.communicate(stdin, timeout)
         except subprocess.TimeoutExpired as error:
             _kill(process, is_apart)
-            raise Failure(f"git {arguments[0]} takes more than {timeout:g} s") from error
+            raise GitSlow(f"git {arguments[0]} takes more than {timeout:g} s") from error
         except BaseException:
             _kill(process, is_apart)
             raise

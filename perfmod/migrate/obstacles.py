@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 
 from perfmod.errors import PerfmodError, explain
-from perfmod.git import GitFailed
+from perfmod.git import GitFailed, GitSlow
 from perfmod.migrate.results import Cause, Outcome
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.EFBIG)
 _WORDS_OF_DISK = (
     "No space left on device",
+    "Out of diskspace",
     "Disk quota exceeded",
     "Read-only file system",
     "Permission denied",
@@ -45,7 +46,7 @@ class Obstacle(Exception):
             return cls.failed(cause, f"{error.filename}: {explain(error)}" if error.filename else explain(error))
         if isinstance(error, GitFailed):
             return cls.failed(cause_of(error.said), str(error))
-        return cls.failed(Cause.GIT, str(error))
+        return cls.failed(Cause.TIMEOUT if isinstance(error, GitSlow) else Cause.GIT, str(error))
 
 
 def cause_of(said: str) -> Cause:

@@ -21,6 +21,7 @@ from perfmod.migrate.results import Cause
 from perfmod.patches.commits import commit_command, commit_environment
 from perfmod.roots import shown
 from perfmod.verify.family import Family
+from perfmod.verify.interrupts import held_back
 from perfmod.verify.job import RUN_VARIABLE
 from perfmod.verify.processes import Command, End, Ended
 
@@ -82,11 +83,16 @@ class WorkingTree:
             self.git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=names)
             yield
         finally:
-            self.remove()
+            with held_back():
+                self._remove()
 
     def remove(self) -> None:
-        """Remove it, with all that git knows of it, in whatever state a killed run has left it; its processes end."""
+        """Remove what a killed run has left, in whatever state it is, and end its processes. Raises `Failure`."""
         Family(None, self._mark).end()
+        self._remove()
+
+    def _remove(self) -> None:
+        """Remove it, with all that git knows of it."""
         with contextlib.suppress(Failure):
             # Twice, since git locks what it has not finished.
             self._git(self.repository, "worktree", "remove", "--force", "--force", str(self.path))

@@ -135,7 +135,7 @@ def snapshot(root: Path) -> dict[str, object]:
         ("rev-parse", "HEAD", "refs/heads/main", "refs/stash"),
         ("status", "--porcelain"),
     ):
-        found[" ".join(command)] = git(root, *command)
+        found[" ".join(command)] = git(root, "--no-optional-locks", *command)
     return found
 
 
