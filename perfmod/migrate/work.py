@@ -1,4 +1,4 @@
-"""The process of one piece of work, `python -P -m perfmod.migrate.work KIND FOLDER`; what the folder holds, says `jobs`.
+"""The process of one piece of work, `python -P -m perfmod.migrate.work KIND FOLDER`; `jobs` says what the folder holds.
 
 It dies with whoever started it: its standard input is a pipe that ends then.
 """

@@ -11,7 +11,6 @@ import importlib
 import itertools
 import logging
 import operator
-import os
 import queue
 import tempfile
 import threading
@@ -23,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import dask
-import toolz
+import toolz  # type: ignore[import-untyped]
 from attrs import frozen
 from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
 from distributed.versions import VersionMismatchWarning
@@ -116,7 +115,7 @@ class ClusterEngine:
         self._lock = threading.RLock()
         self._waiting: deque[Job] = deque()
         self._waiting_for_gpus: deque[Job] = deque()
-        self._running: dict[str, tuple[Job, Future]] = {}
+        self._running: dict[object, tuple[Job, Future[Any]]] = {}
         self._numbers = itertools.count()
         self._campaign = uuid.uuid4().hex
         self._workers = _Workers()
@@ -129,9 +128,13 @@ class ClusterEngine:
             self._here = LocalEngine(jobs, (), pass_fds=pass_fds, over=self._over)
             stack.callback(self._here.close)
             self._own_gpus = len(gpus) if address is None else None
-            cluster = stack.enter_context(_started(jobs, gpus)) if address is None else None
-            self._address = shown(address or cluster.scheduler_address)
-            self._client = stack.enter_context(_connected(cluster or address, self._address, patience))
+            if address is None:
+                cluster = stack.enter_context(_started(jobs, gpus))
+                self._address = str(cluster.scheduler_address)
+                self._client = stack.enter_context(_connected(cluster, self._address, patience))
+            else:
+                self._address = shown(address)
+                self._client = stack.enter_context(_connected(address, self._address, patience))
             self._opened = stack.pop_all()
         self._look_at_workers()
 
@@ -226,7 +229,7 @@ class ClusterEngine:
         self._running[key] = (job, future)
         future.add_done_callback(self._take)
 
-    def _take(self, future: Future) -> None:
+    def _take(self, future: Future[Any]) -> None:
         """A task is over. Runs in a thread of the client."""
         with self._lock:
             job, _ = self._running[future.key]
@@ -235,11 +238,10 @@ class ClusterEngine:
         done = self._done(job, future)
         with self._lock:
             del self._running[future.key]
-            future.release()
             self._send_what_can()
         self._over.put(done)
 
-    def _done(self, job: Job, future: Future) -> Done:
+    def _done(self, job: Job, future: Future[Any]) -> Done:
         try:
             answer: dict[str, Any] = future.result()
         except KilledWorker as error:
@@ -337,9 +339,8 @@ def _started(jobs: int, gpus: Sequence[str]) -> SpecCluster:
         "allowed_failures": _ALLOWED_FAILURES,
     }
     try:
-        return SpecCluster(
-            workers=workers, scheduler={"cls": Scheduler, "options": options}, silence_logs=logging.CRITICAL
-        )
+        scheduler = {"cls": Scheduler, "options": options}
+        return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError, TimeoutError) as error:
         raise Failure(f"no cluster can be started on this machine: {shown(str(error))}") from error
 
@@ -363,7 +364,8 @@ def _worker(resources: dict[str, int], cores: Sequence[int], environment: dict[s
 
 def _connected(cluster: SpecCluster | str, address: str, patience: float) -> Client:
     try:
-        return Client(cluster, timeout=min(patience, _LONGEST_CALL), set_as_default=False)
+        limit = min(patience, _LONGEST_CALL)
+        return Client(cluster, timeout=limit, set_as_default=False)  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise UsageMistake(f"{address}: is no address of a scheduler, such as tcp://10.0.0.1:8786") from error
     except (OSError, TimeoutError) as error:
