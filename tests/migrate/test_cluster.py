@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -143,17 +144,30 @@ def pieces_of(module: str) -> list[psutil.Process]:
         time.sleep(0.05)
 
 
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of another process; its address."""
-    file = tmp_path_factory.mktemp("scheduler") / "scheduler.json"
+@contextlib.contextmanager
+def somebodys_scheduler(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A scheduler in another process, and its address."""
+    file = folder / "scheduler.json"
     where = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--dashboard-address", "127.0.0.1:0")
-    with dask("distributed.cli.dask_scheduler", *where, "--scheduler-file", str(file)):
+    with dask("distributed.cli.dask_scheduler", *where, "--scheduler-file", str(file)) as process:
         deadline = time.monotonic() + 30
         while not file.exists() or '"address"' not in file.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"]
+        yield process, json.loads(file.read_text())["address"]
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one for several tests."""
+    with somebodys_scheduler(tmp_path_factory.mktemp("scheduler")) as (_, address):
+        yield address
+
+
+def worker(address: str, folder: Path, *options: str) -> contextlib.AbstractContextManager[subprocess.Popen[bytes]]:
+    """A worker of somebody else."""
+    usual = (address, "--nthreads", "1", "--no-dashboard", "--local-directory", str(folder))
+    return dask("distributed.cli.dask_worker", *usual, *options)
 
 
 def test_without_workers_it_does_not_wait_for_ever(scheduler: str, tmp_path: Path) -> None:
@@ -170,17 +184,25 @@ def test_without_workers_it_does_not_wait_for_ever(scheduler: str, tmp_path: Pat
 def test_it_joins_a_scheduler_with_workers_of_others(
     scheduler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    arguments = ("distributed.cli.dask_worker", scheduler, "--nthreads", "1", "--no-dashboard")
-    place = ("--local-directory", str(tmp_path))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-of-nobody")
     shared = tmp_path / "shared"
     shared.mkdir()
-    with dask(*arguments, *place, "--name", "theirs"), cluster(scheduler, patience=3) as made:
+    with (
+        worker(scheduler, tmp_path, "--nworkers", "2", "--resources", "GPU=1", "--name", "their"),
+        cluster(scheduler, patience=20) as made,
+    ):
         jobs = [migrate_jobs.job(tmp_path, what) for what in ("say hello", "say you")]
-        for job in jobs:
+        # Both workers see the same card, on which nothing is timed beside another.
+        timed = [migrate_jobs.job(tmp_path, "seat 0.3", gpus=1) for _ in range(4)]
+        for job in [*jobs, *timed]:
             made.submit(job)
-        done = all_of(made, jobs)
-        assert [(each.ending, each.worker) for each in done] == [(Ending.FINISHED, "theirs")] * 2
+        done = all_of(made, [*jobs, *timed])
+        assert {each.ending for each in done} == {Ending.FINISHED}
+        assert {each.worker for each in done} == {"their-0", "their-1"}
         assert (jobs[1].folder / OUT / "said" / "words").read_text() == "you"
+        seats = sorted(json.loads((job.folder / OUT / "seat").read_text()) for job in timed)
+        assert all(ended <= began for (_, ended, *_), (began, *_) in itertools.pairwise(seats))
+        assert {visible for *_, visible in seats} == {"GPU-of-nobody"}
 
         with cluster(scheduler, shared_folder=True) as in_place:
             job = migrate_jobs.job(shared, "say here")
@@ -206,10 +228,6 @@ def test_it_joins_a_scheduler_with_workers_of_others(
             made.submit(job)
             assert all_of(made, [job])[0].reason.startswith("cannot be sent: 0 MB are more than the 0 MB that travel")
 
-        made.submit(migrate_jobs.job(tmp_path, "say hello", gpus=1))
-        with pytest.raises(Failure, match=r'no worker with a GPU has come for 3 s.*--resources "GPU=1"$'):
-            all_of(made, [job])
-
 
 def test_whoever_is_killed_leaves_no_work_on_the_workers_of_others(scheduler: str, tmp_path: Path) -> None:
     starter = (
@@ -220,8 +238,7 @@ def test_whoever_is_killed_leaves_no_work_on_the_workers_of_others(scheduler: st
         "engine.submit(migrate_jobs.job(pathlib.Path(sys.argv[3]), 'sleep 600'))\n"
         "engine.next(600)\n"
     )
-    arguments = ("distributed.cli.dask_worker", scheduler, "--nthreads", "1", "--no-dashboard")
-    with dask(*arguments, "--local-directory", str(tmp_path)):
+    with worker(scheduler, tmp_path):
         support = str(migrate_jobs.PIECES.parent)
         process = subprocess.Popen([sys.executable, "-c", starter, support, scheduler, str(tmp_path)])
         pieces = pieces_of("perfmod.migrate.work")
@@ -229,6 +246,25 @@ def test_whoever_is_killed_leaves_no_work_on_the_workers_of_others(scheduler: st
         process.wait()
         psutil.wait_procs(pieces, timeout=10)
         assert not any(piece.is_running() for piece in pieces)
+        with cluster(scheduler, patience=1) as made:
+            made.submit(migrate_jobs.job(tmp_path, "say hello", gpus=1))
+            with pytest.raises(Failure, match=r'no worker with a GPU has come for 1 s.*--resources "GPU=1"$'):
+                made.next(20)
+
+
+def test_a_scheduler_that_goes_is_no_fault_of_the_jobs(tmp_path: Path) -> None:
+    with somebodys_scheduler(tmp_path) as (process, address), worker(address, tmp_path), cluster(address) as made:
+        made.submit(migrate_jobs.job(tmp_path, "sleep 600"))
+        # The worker may come later than the job.
+        assert made.next(4) is None
+        pieces = pieces_of("perfmod.migrate.work")
+        process.kill()
+        with pytest.raises(Failure, match="the scheduler is gone; resume when it is there again"):
+            made.next(20)
+        psutil.wait_procs(pieces, timeout=10)
+        assert not any(piece.is_running() for piece in pieces)
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
 
 
 def test_where_nobody_answers_it_says_so() -> None:

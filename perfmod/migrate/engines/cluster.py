@@ -235,6 +235,12 @@ class ClusterEngine:
             job, _ = self._running[future.key]
             if self._is_closed:
                 return
+        if future.cancelled():
+            # The scheduler is gone, or came back without it: it is no fault of the job, which is sent again.
+            with self._lock:
+                del self._running[future.key]
+                (self._waiting_for_gpus if job.gpus else self._waiting).appendleft(job)
+            return
         done = self._done(job, future)
         with self._lock:
             del self._running[future.key]
@@ -251,14 +257,12 @@ class ClusterEngine:
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("perfmod"):
                 return Done(job, Ending.CRASHED, f"on the worker: {error}")
-            return self._refused(job, "has none, or another one", "")
-        except (TimeoutError, OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return self._refused(job, "is missing on the worker, or another one", "")
+        except Exception as error:  # noqa: BLE001, whatever went wrong on another machine
             return Done(job, Ending.CRASHED, f"on the worker: {type(error).__name__}: {shown(str(error))}")
-        except BaseException as error:  # noqa: BLE001, being cancelled is none that is meant for Exception
-            return Done(job, Ending.LOST, f"the scheduler lost it: {shown(str(error))}")
         worker = str(answer["worker"])
         if answer["version"] != __version__:
-            return self._refused(job, f"is {answer['version']}", worker)
+            return self._refused(job, f"is {answer['version']} on the worker", worker)
         try:
             if answer["packed"]:
                 unpack_results(answer["packed"], job.folder)
@@ -268,7 +272,7 @@ class ClusterEngine:
         return Done(job, Ending(answer["ending"]), answer["reason"], answer["seconds"], answer["peak_mib"], worker)
 
     def _refused(self, job: Job, theirs: str, worker: str) -> Done:
-        reason = f"perfmod on the worker {theirs}, and is {__version__} here: install the same on both"
+        reason = f"perfmod {theirs}, and {__version__} here; install the same on both"
         try:
             write_result(job.folder, Refused(Outcome.FAILED, Cause.WORKER_VERSION, reason))
         except OSError as error:
@@ -287,9 +291,10 @@ class ClusterEngine:
                 self._lacking = (lacking, now)
             if not lacking or now - self._lacking[1] < self._patience:
                 return
-            if self._workers.most and self._waiting_for_gpus:
+            # Other work goes on where only this one can never run.
+            if self._waiting_for_gpus and 0 < self._workers.most < self._waiting_for_gpus[0].gpus:
                 job = self._waiting_for_gpus.popleft()
-                self._over.put(Done(job, Ending.CRASHED, lack_of(job.gpus, self._workers.most, "no worker has more:")))
+                self._over.put(Done(job, Ending.CRASHED, lack_of(job.gpus, self._workers.most, "the largest worker")))
                 return
         raise Failure(
             f"{self._address}: {lacking} has come for {self._patience:g} s; start one with: dask worker "
