@@ -252,6 +252,7 @@ def test_whoever_is_killed_leaves_no_work_on_the_workers_of_others(scheduler: st
                 made.next(20)
 
 
+@pytest.mark.exhaustive  # the client tries for half a minute to come back
 def test_a_scheduler_that_goes_is_no_fault_of_the_jobs(tmp_path: Path) -> None:
     with somebodys_scheduler(tmp_path) as (process, address), worker(address, tmp_path), cluster(address) as made:
         made.submit(migrate_jobs.job(tmp_path, "sleep 600"))

@@ -235,7 +235,7 @@ class ClusterEngine:
             job, _ = self._running[future.key]
             if self._is_closed:
                 return
-        if future.cancelled():
+        if future.status == "cancelled":
             # The scheduler is gone, or came back without it: it is no fault of the job, which is sent again.
             with self._lock:
                 del self._running[future.key]
