@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import migrate_jobs
@@ -43,7 +43,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
-def wait_until(condition, seconds: float = 10.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

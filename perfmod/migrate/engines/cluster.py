@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import dask
-import toolz
+import toolz  # type: ignore[import-untyped]
 from attrs import frozen
 from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
 from distributed.versions import VersionMismatchWarning
@@ -115,7 +115,7 @@ class ClusterEngine:
         self._lock = threading.RLock()
         self._waiting: deque[Job] = deque()
         self._waiting_for_gpus: deque[Job] = deque()
-        self._running: dict[str, tuple[Job, Future]] = {}
+        self._running: dict[object, tuple[Job, Future[Any]]] = {}
         self._numbers = itertools.count()
         self._campaign = uuid.uuid4().hex
         self._workers = _Workers()
@@ -128,9 +128,13 @@ class ClusterEngine:
             self._here = LocalEngine(jobs, (), pass_fds=pass_fds, over=self._over)
             stack.callback(self._here.close)
             self._own_gpus = len(gpus) if address is None else None
-            cluster = stack.enter_context(_started(jobs, gpus)) if address is None else None
-            self._address = shown(address or cluster.scheduler_address)
-            self._client = stack.enter_context(_connected(cluster or address, self._address, patience))
+            if address is None:
+                cluster = stack.enter_context(_started(jobs, gpus))
+                self._address = str(cluster.scheduler_address)
+                self._client = stack.enter_context(_connected(cluster, self._address, patience))
+            else:
+                self._address = shown(address)
+                self._client = stack.enter_context(_connected(address, self._address, patience))
             self._opened = stack.pop_all()
         self._look_at_workers()
 
@@ -225,20 +229,25 @@ class ClusterEngine:
         self._running[key] = (job, future)
         future.add_done_callback(self._take)
 
-    def _take(self, future: Future) -> None:
+    def _take(self, future: Future[Any]) -> None:
         """A task is over. Runs in a thread of the client."""
         with self._lock:
             job, _ = self._running[future.key]
             if self._is_closed:
                 return
+        if future.status == "cancelled":
+            # The scheduler is gone, or came back without it: it is no fault of the job, which is sent again.
+            with self._lock:
+                del self._running[future.key]
+                (self._waiting_for_gpus if job.gpus else self._waiting).appendleft(job)
+            return
         done = self._done(job, future)
         with self._lock:
             del self._running[future.key]
-            future.release()
             self._send_what_can()
         self._over.put(done)
 
-    def _done(self, job: Job, future: Future) -> Done:
+    def _done(self, job: Job, future: Future[Any]) -> Done:
         try:
             answer: dict[str, Any] = future.result()
         except KilledWorker as error:
@@ -248,14 +257,12 @@ class ClusterEngine:
         except ModuleNotFoundError as error:
             if not (error.name or "").startswith("perfmod"):
                 return Done(job, Ending.CRASHED, f"on the worker: {error}")
-            return self._refused(job, "has none, or another one", "")
-        except (TimeoutError, OSError, RuntimeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            return self._refused(job, "is missing on the worker, or another one", "")
+        except Exception as error:  # noqa: BLE001, whatever went wrong on another machine
             return Done(job, Ending.CRASHED, f"on the worker: {type(error).__name__}: {shown(str(error))}")
-        except BaseException as error:  # noqa: BLE001, being cancelled is none that is meant for Exception
-            return Done(job, Ending.LOST, f"the scheduler lost it: {shown(str(error))}")
         worker = str(answer["worker"])
         if answer["version"] != __version__:
-            return self._refused(job, f"is {answer['version']}", worker)
+            return self._refused(job, f"is {answer['version']} on the worker", worker)
         try:
             if answer["packed"]:
                 unpack_results(answer["packed"], job.folder)
@@ -265,7 +272,7 @@ class ClusterEngine:
         return Done(job, Ending(answer["ending"]), answer["reason"], answer["seconds"], answer["peak_mib"], worker)
 
     def _refused(self, job: Job, theirs: str, worker: str) -> Done:
-        reason = f"perfmod on the worker {theirs}, and is {__version__} here: install the same on both"
+        reason = f"perfmod {theirs}, and {__version__} here; install the same on both"
         try:
             write_result(job.folder, Refused(Outcome.FAILED, Cause.WORKER_VERSION, reason))
         except OSError as error:
@@ -284,9 +291,10 @@ class ClusterEngine:
                 self._lacking = (lacking, now)
             if not lacking or now - self._lacking[1] < self._patience:
                 return
-            if self._workers.most and self._waiting_for_gpus:
+            # Other work goes on where only this one can never run.
+            if self._waiting_for_gpus and 0 < self._workers.most < self._waiting_for_gpus[0].gpus:
                 job = self._waiting_for_gpus.popleft()
-                self._over.put(Done(job, Ending.CRASHED, lack_of(job.gpus, self._workers.most, "no worker has more:")))
+                self._over.put(Done(job, Ending.CRASHED, lack_of(job.gpus, self._workers.most, "the largest worker")))
                 return
         raise Failure(
             f"{self._address}: {lacking} has come for {self._patience:g} s; start one with: dask worker "
@@ -336,9 +344,8 @@ def _started(jobs: int, gpus: Sequence[str]) -> SpecCluster:
         "allowed_failures": _ALLOWED_FAILURES,
     }
     try:
-        return SpecCluster(
-            workers=workers, scheduler={"cls": Scheduler, "options": options}, silence_logs=logging.CRITICAL
-        )
+        scheduler = {"cls": Scheduler, "options": options}
+        return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)  # type: ignore[no-untyped-call]
     except (OSError, RuntimeError, TimeoutError) as error:
         raise Failure(f"no cluster can be started on this machine: {shown(str(error))}") from error
 
@@ -362,7 +369,8 @@ def _worker(resources: dict[str, int], cores: Sequence[int], environment: dict[s
 
 def _connected(cluster: SpecCluster | str, address: str, patience: float) -> Client:
     try:
-        return Client(cluster, timeout=min(patience, _LONGEST_CALL), set_as_default=False)
+        limit = min(patience, _LONGEST_CALL)
+        return Client(cluster, timeout=limit, set_as_default=False)  # type: ignore[no-untyped-call]
     except ValueError as error:
         raise UsageMistake(f"{address}: is no address of a scheduler, such as tcp://10.0.0.1:8786") from error
     except (OSError, TimeoutError) as error:

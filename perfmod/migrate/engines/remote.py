@@ -85,7 +85,7 @@ def _done(message: Mapping[str, Any], worker: Worker, cancelled: threading.Event
             return Done(job, Ending.CRASHED, f"on the worker: {explain(error)}"), b""
 
 
-def _watch(worker: Worker, key: object, cancelled: threading.Event, over: threading.Event) -> None:
+def _watch(worker: Worker, key: Any, cancelled: threading.Event, over: threading.Event) -> None:  # noqa: ANN401
     """Notice that nobody wants the result any more: Dask ends no thread."""
     while not over.wait(_POLL):
         task = worker.state.tasks.get(key)

@@ -1,5 +1,7 @@
 """A piece of work that does what the name of the project says: `sleep 2`, `crash`, `fill 200`, ..."""
 
+from __future__ import annotations
+
 import errno
 import json
 import os
@@ -8,6 +10,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from perfmod.migrate.results import Analysis, AnalysisRequest
 
 STUBBORN = """
 import os, signal, sys, time
@@ -17,7 +23,7 @@ time.sleep(600)
 """
 
 
-def run(request, folder):
+def run(request: AnalysisRequest, folder: Path) -> Analysis:
     from perfmod.errors import Failure, UsageMistake
     from perfmod.migrate.results import Analysis, Outcome
 
@@ -43,10 +49,7 @@ def run(request, folder):
     elif what == "failure":
         raise Failure("the disk is strange")
     elif what == "full":
-        try:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            raise Failure("cannot be written") from error
+        raise Failure("cannot be written") from OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     elif what == "die":
         os.kill(os.getpid(), getattr(signal, arguments[0]))
     elif what == "chatter":
