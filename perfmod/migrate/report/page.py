@@ -171,5 +171,5 @@ def _links(project: ProjectRow) -> list[list[str]]:
 
 
 def _link(folder: str, file: str) -> str:
-    """An address from the campaign's folder, which no name can turn into one that leads elsewhere."""
+    """An address from the campaign's folder; no name in it can make it one of another scheme or host."""
     return f"./{quote(os.fsencode(folder.strip('/')))}/{file}"

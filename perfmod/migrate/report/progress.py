@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from attrs import frozen
 
 from perfmod.migrate.report.summary import NOT_DONE, OUTCOMES, WORST_FIRST, counts_words, findings_of, verdicts_of
-from perfmod.migrate.results import Outcome
 from perfmod.migrate.rows import ProjectRow
 from perfmod.report.output import console
 from perfmod.report.wording import counted
@@ -155,8 +154,8 @@ class Progress:
             head = Table.grid(padding=(0, 1))
             bar = ProgressBar(total=max(self._total, 1), completed=self._before + self._done, width=24)
             head.add_row(bar, self._done_words(), Text(self._time_words(), "dim", no_wrap=True))
-            style = "red" if self._outcomes[Outcome.FAILED.value] else ""
-            facts = Text("; ".join(filter(None, self._facts())), style)
+            facts = Text("; ".join(filter(None, self._facts())))
+            facts.highlight_regex(r"[\d,]+ (failed|refuted)", "red")
             named = [shown(name) for name in self._running[:_MOST_NAMED]]
             more = len(self._running) - len(named)
             named += [f"{more:,} more"] if more > 0 else []

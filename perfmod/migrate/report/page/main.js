@@ -23,6 +23,8 @@ buildFilters(refilter);
 filterItems();
 buildTable();
 
+addEventListener("beforeprint", buildForPrint);
+matchMedia("print").addEventListener("change", (event) => { if (event.matches) buildForPrint(); });
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const search = byId("search");

@@ -60,9 +60,9 @@ const filterBy = (facet, value, text) => make("button", { type: "button", class:
 function gainRow(gain) {
   return make("li", { class: "gain" },
     make("span", { class: "what" }, make("a", { href: gain.link }, `${gain.project}: ${gain.script}`)),
+    make("span", { class: `verdict ${kindOf(gain.verdict)}` }, gain.verdict),
     intervalBar(gain.ratio, gain.low, gain.high),
     make("span", { class: "figure" }, gain.words),
-    make("span", { class: `verdict ${kindOf(gain.verdict)}` }, gain.verdict),
     gain.where ? make("span", { class: "muted where" }, gain.where) : null);
 }
 

@@ -1,6 +1,6 @@
 // The table of projects: sorted, filtered, and built piece by piece.
 
-const CHUNK = 60;
+const CHUNK = 30;
 const KINDS = { proven: "good", changed: "good", refuted: "bad", failed: "bad", "needs a person": "warn", inconclusive: "warn" };
 const kindOf = (word) => KINDS[word] ?? "plain";
 const names = new Intl.Collator("en", { numeric: true });
@@ -80,6 +80,9 @@ const atTheEnd = new IntersectionObserver(([entry]) => {
   atTheEnd.observe(entry.target);
 }, { rootMargin: "1000px 0px" });
 
+/** Paper shows everything that is shown on the screen. */
+const buildForPrint = () => attach(order.length);
+
 function rowOf(item) {
   const cells = COLUMNS.map(({ title, cell }, index) => {
     const content = cell(item);
@@ -125,5 +128,6 @@ function verifiedCell(item) {
   if (!item.scripts.length) return [];
   const [worst] = data.verdicts.filter((verdict) => item.verdicts.includes(verdict));
   return [make("span", { class: `verdict ${kindOf(worst)}` }, item.verified), item.ratio ? intervalBar(...item.ratio) : null,
-    ...item.scripts.map((script) => small(script.link ? make("a", { href: script.link }, script.name) : script.name, `: ${script.verdict}`))];
+    ...item.scripts.map(({ name, link, verdict }) =>
+      small(link ? make("a", { href: link }, name) : name, item.scripts.length > 1 ? `: ${verdict}` : ""))];
 }
