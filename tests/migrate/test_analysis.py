@@ -208,13 +208,27 @@ def test_outcomes_of_files_and_of_the_project(project: Path, tmp_path: Path) -> 
         "text/train.py": Outcome.CHANGED,
         "tools/clean.py": Outcome.UNCHANGED,
     }
-    (row,) = [row for row in analysis.files if row.outcome is Outcome.NEEDS_A_PERSON]
-    assert row.reason.startswith("line 7: PM")
     assert (analysis.outcome, analysis.cause, analysis.reason) == (Outcome.CHANGED, Cause.NONE, "")
     assert analysis.kind == "plain"
     assert any(note.startswith("1 file failed: junk.py: line 3, ") for note in analysis.notes)
     assert restored(Analysis, json.loads(json.dumps(plain(analysis)))) == analysis
     assert restored(AnalysisRequest, json.loads(json.dumps(plain(request(project))))) == request(project)
+
+
+@pytest.mark.parametrize(("name", "reason"), [
+    ("cuda-launch-blocking/beside_streams", "line 8: PM403: the file uses CUDA streams, whose kernels may overlap"),
+    ("loader-without-workers/random_augmentation", "line 24: PM201: different random numbers: torch.rand() (line 15) "),
+])  # fmt: skip
+def test_what_a_person_is_asked(tmp_path: Path, name: str, reason: str) -> None:
+    project = repository(tmp_path / NAME, {"train.py": (GOLDEN / f"{name}.in.py").read_bytes()})
+    analysis = analysed(request(project), tmp_path / "work")
+    (row,) = analysis.files
+    assert (row.outcome, analysis.outcome) == (Outcome.NEEDS_A_PERSON, Outcome.NEEDS_A_PERSON)
+    assert row.reason.startswith(reason)
+    question = next(found.question for found in analysis.findings if found.question)
+    assert row.reason.endswith(f": {question}")
+    asked = "; is it so that `DataLoader(Flipped(), batch_size=4, shuffle=True)` may have workers?"
+    assert question.endswith(asked) == ("random" in name)
 
 
 @pytest.mark.parametrize(("kept", "expected"), [
