@@ -147,7 +147,7 @@ class Memory:
             return restored(tuple[Card, ...], known)
         cards = catalog.cards()
         self._keep(key, plain(cards))
-        self._flush()
+        self.flush()
         return cards
 
     def answer(self, task: Task) -> tuple[FileResult, ...] | None:
@@ -171,7 +171,7 @@ class Memory:
         elif all(map(_is_lasting, results)):
             self._keep(self._key_of(task), [plain(_stripped(result)) for result in results])
         if len(self._new) >= _AT_ONCE:
-            self._flush()
+            self.flush()
 
     def run(self, request: Request) -> list[Examined] | None:
         """The files of an earlier run that read the same, in the order in which they were told."""
@@ -189,7 +189,7 @@ class Memory:
             return None
         if current != notes:
             self._keep(key, known | {"notes": current})
-            self._flush()
+            self.flush()
         return examined
 
     def keep_run(self, request: Request, noted: Mapping[str, disk.State] | None, done: Sequence[Done]) -> None:
@@ -198,7 +198,7 @@ class Memory:
         notes = disk.settled(noted) if noted is not None and is_lasting else None
         if notes is not None:
             self._keep(self._key("run", plain(request), request.places), {"notes": notes, **_recorded(done)})
-        self._flush()
+        self.flush()
         self._cache.trim()
 
     def _key_of_clean(self, task: Task) -> str:
@@ -218,7 +218,8 @@ class Memory:
     def _keep(self, key: str, value: object) -> None:
         self._new[key] = json.dumps(value, separators=(",", ":")).encode()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was kept; a whole run does so by itself."""
         self._cache.put(self._new)
         self._new.clear()
 

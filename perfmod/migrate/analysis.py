@@ -18,10 +18,10 @@ from perfmod import applying
 from perfmod.codemods.results import Outcome as Examination
 from perfmod.errors import Failure, PerfmodError, UsageMistake, explain
 from perfmod.examined import Examined
-from perfmod.files import LARGEST_FILE, NoPython
+from perfmod.files import NoPython
 from perfmod.memory import cards, memory
 from perfmod.migrate.jobs import OUT, SNAPSHOT
-from perfmod.migrate.kinds import OTHER, kind_in
+from perfmod.migrate.kinds import OTHER, kind_of
 from perfmod.migrate.outcomes import file_rows, finding_rows, project_outcome, told_of, troubles
 from perfmod.migrate.results import Analysis, AnalysisRequest, Cause, FileRow, Outcome, Refused, Step
 from perfmod.migrate.snapshot import pack, unpack
@@ -50,7 +50,7 @@ _NO_CONFIGURATION = "perfmod.toml"
 
 
 def run(request: AnalysisRequest, folder: Path) -> Analysis | Refused:
-    """Analyse a project in `folder`; the results lie in its `out/` then, and everything else of it is gone.
+    """Analyse a project in `folder`; the results lie in its `out/` then, and the files as laid out are gone.
 
     Rewrites that were accepted are made whatever the options say, and those that were rejected are not.
     """
@@ -71,7 +71,8 @@ def run(request: AnalysisRequest, folder: Path) -> Analysis | Refused:
         return Refused(Outcome.FAILED, Cause.DISK, f"{name}{explain(error)}")
     finally:
         shutil.rmtree(tree, ignore_errors=True)
-        (folder / _NO_CONFIGURATION).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (folder / _NO_CONFIGURATION).unlink()
 
 
 def _unpacked(request: AnalysisRequest, folder: Path) -> Refused | None:
@@ -86,7 +87,10 @@ def _unpacked(request: AnalysisRequest, folder: Path) -> Refused | None:
             data = pack(request.repository, request.commit, everything=False)
         except PerfmodError as error:
             return Refused(Outcome.FAILED, Cause.GIT, str(error))
-    unpack(data, tree)
+    try:
+        unpack(data, tree)
+    except Failure as error:
+        return Refused(Outcome.FAILED, Cause.DISK, _plain(str(error), tree))
     (folder / _NO_CONFIGURATION).write_bytes(b"")
     if request.decisions:
         _place(tree, str(DECISIONS), request.decisions.encode())
@@ -150,7 +154,7 @@ def _summed_up(request: AnalysisRequest, review: Review, settled: Sequence[Exami
         outcome,
         cause,
         reason,
-        kind=kind_in((each.file.shown, _head(each.file.real)) for each in settled),
+        kind=kind_of(each.file.real for each in settled),
         files=files,
         findings=findings,
         decided=len(review.items) - review.count(Verdict.UNDECIDED),
@@ -168,6 +172,8 @@ def _stepped(
     rules, remembered = cards(use_cache=request.use_cache), memory(use_cache=request.use_cache)
     series = Series.of(settled, request.by, rules, tree, remembered, needs_owners=False, is_sharded=request.is_sharded)
     steps = tuple(steps_in(series, _author(request, tree), out, is_sharded=request.is_sharded))
+    if remembered is not None:
+        remembered.flush()
     if request.by is By.OWNER and not Owners.read(tree).sections:
         return steps, (f"no CODEOWNERS file ({', '.join(PLACES)}): all rewrites are {WITHOUT_OWNER}",)
     return steps, ()
@@ -181,15 +187,6 @@ def _author(request: AnalysisRequest, tree: Path) -> Author:
         return author
     # Python 3.10 does not know the Z for UTC.
     return evolve(author, date=datetime.fromisoformat(request.date.replace("Z", "+00:00")))
-
-
-def _head(path: Path) -> bytes:
-    """As much of a file as is read of scripts; nothing where it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_FILE)
-    except OSError:
-        return b""
 
 
 def _told_beside(outcome: Outcome, files: Sequence[FileRow]) -> Iterator[str]:

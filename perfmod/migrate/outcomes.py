@@ -56,9 +56,9 @@ def _asked(finding: rows.FindingRow) -> str:
 
 
 def _question(finding: rows.FindingRow) -> str:
-    """What has to be so for a rewrite to be right; why that is open, where there is no more to ask."""
-    asked = [in_question(each) for each in finding.questions]
-    return f"is it so that {' and '.join(asked)}?" if asked else finding.reason
+    """Why it is open whether a rewrite is right, and what has to be so for that, where that can be put in words."""
+    asked = " and ".join(in_question(each) for each in finding.questions)
+    return f"{finding.reason}; is it so that {asked}?" if asked else finding.reason
 
 
 def project_outcome(files: Sequence[FileRow], findings: Sequence[FindingRow]) -> tuple[Outcome, Cause, str]:

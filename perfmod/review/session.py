@@ -81,6 +81,8 @@ class Review:
         matching = match(examined, decided)
         proofs = Proofs.read(decided.root, cwd, evidence)
         items = items_of(examined, cards(use_cache=use_cache), decided, matching, proofs, remembered)
+        if remembered is not None:
+            remembered.flush()
         by_key = {key_of(one): one for one in found(examined, decided)}
         rows = {key: row for key, one in by_key.items() if (row := matching.decisions.get(one.place)) is not None}
         return cls(examined, decided, {item.key: item for item in items}, matching.unfit, by_key, remembered, rows)
