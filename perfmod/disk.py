@@ -28,7 +28,7 @@ _KNOWN: State = (-1,)
 """In a note: the state says nothing, only the content does."""
 _PASSED_OVER = ("__pycache__", ".git", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".ipynb_checkpoints")
 """Folders that come and go in others, and that no walk enters."""
-_ENDINGS = (".py", ".ipynb", ".yaml", ".yml", ".json", ".sh", ".txt", ".toml", ".cfg")
+ENDINGS = (".py", ".ipynb", ".yaml", ".yml", ".json", ".sh", ".txt", ".toml", ".cfg")
 """How files are called that somebody looks for."""
 
 _noted: dict[str, State] | None = None
@@ -171,5 +171,5 @@ def _names(folder: str) -> Iterator[str]:
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.is_symlink():
                 yield f"{entry.name}@{os.path.realpath(entry.path)}"
-            elif entry.name not in _PASSED_OVER if is_folder else entry.name.endswith(_ENDINGS):
+            elif entry.name not in _PASSED_OVER if is_folder else entry.name.endswith(ENDINGS):
                 yield f"{entry.name}/" if is_folder else entry.name

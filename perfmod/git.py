@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from perfmod.codemods.patch import unquoted
 from perfmod.errors import Failure, UsageMistake, explain
@@ -36,6 +39,8 @@ PLAIN_DIFF = (
     "--dst-prefix=b/",
 )
 """Options with which `git diff` says the same under any configuration."""
+_BESIDE = ("warning:", "hint:", "remote:")
+"""How lines begin that come before the one that tells what is wrong."""
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -43,7 +48,7 @@ class GitFailed(Failure):
     """git ended with an error.
 
     Attributes:
-        said: the first line that it said.
+        said: the first line that it said, apart from what it says beside.
     """
 
     def __init__(self, command: str, said: str) -> None:
@@ -51,8 +56,18 @@ class GitFailed(Failure):
         self.said = said
 
 
-def git(folder: Path, *arguments: str, stdin: bytes = b"", timeout: float = 60.0) -> bytes:
+def git(
+    folder: Path,
+    *arguments: str,
+    stdin: bytes = b"",
+    timeout: float = 60.0,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    is_apart: bool = False,
+) -> bytes:
     """What git prints when it is run in `folder`, for at most `timeout` seconds.
+
+    `environment` are variables beside those of the user. Where it `is_apart`, it runs in a session of its own: it has
+    no terminal to ask questions on, and is ended with everything that it started.
 
     Raises:
         UsageMistake: `folder` is in no repository.
@@ -60,31 +75,52 @@ def git(folder: Path, *arguments: str, stdin: bytes = b"", timeout: float = 60.0
         Failure: git is not installed, or does not end.
     """
     unset = {name: value for name, value in os.environ.items() if name not in OF_ONE_REPOSITORY}
-    environment = {**unset, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-    command = arguments[0]
+    ours = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             ["git", "-c", "core.quotePath=off", *arguments],
             cwd=folder,
-            env=environment,
-            input=stdin,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
+            env={**unset, **ours, **environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=is_apart,
         )
     except FileNotFoundError as error:
-        raise Failure("git is not installed, or not on the PATH") from error
+        # The same error tells that there is no such folder.
+        reason = "git is not installed, or not on the PATH" if folder.is_dir() else f"{shown(folder)}: no such folder"
+        raise Failure(reason) from error
     except OSError as error:
         raise Failure(f"git cannot be run: {explain(error)}") from error
-    except subprocess.TimeoutExpired as error:
-        raise Failure(f"git {command} takes more than {timeout:g} s") from error
-    if done.returncode == 0:
-        return done.stdout
-    lines = done.stderr.decode("utf-8", "backslashreplace").splitlines()
-    said = shown(lines[0]) if lines else f"ended with {done.returncode}"
+    # The end of `with` waits for the process and not for those that it started, which may hold the pipes open.
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout)
+        except subprocess.TimeoutExpired as error:
+            _kill(process, is_apart)
+            raise Failure(f"git {arguments[0]} takes more than {timeout:g} s") from error
+        except BaseException:
+            _kill(process, is_apart)
+            raise
+    if process.returncode == 0:
+        return stdout
+    said = _said(stderr.decode("utf-8", "backslashreplace").splitlines()) or f"ended with {process.returncode}"
     if "not a git repository" in said:
         raise UsageMistake(f"{shown(folder)}: is in no git repository")
-    raise GitFailed(command, said)
+    raise GitFailed(arguments[0], said)
+
+
+def _kill(process: subprocess.Popen[bytes], is_apart: bool) -> None:
+    if is_apart and hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def _said(lines: Sequence[str]) -> str:
+    """The line that tells what is wrong; empty where there is none."""
+    telling = (line for line in lines if line.strip() and not line.lower().startswith(_BESIDE))
+    return shown(next(telling, lines[0] if lines else ""))
 
 
 Lines = tuple[tuple[int, int], ...]
@@ -150,7 +186,7 @@ class Changes:
 def _base(root: Path, since: str) -> str:
     """The commit since which something counts as changed: where the current branch forked from a revision."""
     try:
-        revision = _commit(root, since)
+        revision = commit(root, since)
     except GitFailed as error:
         if since == "HEAD":
             # Nothing was committed yet, so everything is new: the empty tree.
@@ -163,7 +199,8 @@ def _base(root: Path, since: str) -> str:
         raise UsageMistake(f"{shown(since)} and HEAD have no commit in common here; {hint}") from error
 
 
-def _commit(root: Path, revision: str) -> str:
+def commit(root: Path, revision: str) -> str:
+    """The name of the commit that a revision stands for. Raises `GitFailed` where it stands for none."""
     return git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
 
 

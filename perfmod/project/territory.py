@@ -20,7 +20,7 @@ from perfmod.roots import project_root
 
 MOST_ENTRIES = 50_000
 """Files and folders that are looked at; what lies nearest to the given place comes first."""
-_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
+ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 """What the top folder of a virtual environment holds."""
 
 
@@ -95,7 +95,7 @@ class Territory:
                     continue
                 if not is_folder:
                     yield path
-                elif not any(disk.exists(path / marker) for marker in _ENVIRONMENTS):
+                elif not any(disk.exists(path / marker) for marker in ENVIRONMENTS):
                     pending.append((path, ignores))
 
     def _configured(self, ignores: Ignores, folder: Path) -> Ignores:
