@@ -173,8 +173,10 @@ class Verification:
 
     Attributes:
         verdict: `proven`, `no measurable change`, `refuted`, `inconclusive` or `failed`; see `verify.evidence.Verdict`.
+            Or `nothing to verify` where nothing is rewritten in what the script runs.
         cause: `Cause.BEFORE` where the original fails by itself.
         ratio, low, high: of the speed; None where it was not timed.
+        notes: what there is to say about how it was run, one line each.
     """
 
     verdict: str
@@ -185,6 +187,7 @@ class Verification:
     high: float | None = None
     gpu: str = ""
     torch: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @frozen

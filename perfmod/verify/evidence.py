@@ -69,6 +69,8 @@ class Equality:
         single_steps: those that were compared one by one, each begun with the original's state.
         original, rewritten: the loss curves.
         repeats, controls: those of the A/A repeats and of the perturbed runs.
+        failed_side: `original` where that gave nothing to judge, by itself; `rewritten` where only the other side
+            failed; else empty. trouble: what kind of failure that was, see `verify.symptoms.Kind`.
     """
 
     verdict: Verdict
@@ -84,6 +86,8 @@ class Equality:
     rewritten: Curve | None = None
     repeats: tuple[Curve, ...] = ()
     controls: tuple[Curve, ...] = ()
+    failed_side: str = ""
+    trouble: str = ""
 
 
 @frozen

@@ -17,7 +17,7 @@ from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
 from perfmod.verify.premises import DROPOUTS
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
 from perfmod.verify.running import Ran
-from perfmod.verify.sides import Side
+from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
 
 _WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that are also judged without dropout, or are not judged at all."""
@@ -271,6 +271,8 @@ class Prover:
                 Verdict.INCONCLUSIVE,
                 f"the original failed when it was run a second time: {flaky.reason}",
                 numerics.value,
+                failed_side=ORIGINAL,
+                trouble=flaky.kind.value,
             )
         if ran.trouble is not None:
             return _in_trouble(ran.trouble, ran, originals[0], numerics)
@@ -332,4 +334,10 @@ def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -
     hangs = trouble.kind is Kind.TIME_LIMIT
     elsewhere = trouble.kind in _ELSEWHERE or (hangs and ran.seconds < _PATIENCE * original.seconds)
     verdict = Verdict.INCONCLUSIVE if elsewhere else Verdict.REFUTED
-    return Equality(verdict, f"the original runs, but the other version fails: {trouble.reason}", numerics.value)
+    return Equality(
+        verdict,
+        f"the original runs, but the other version fails: {trouble.reason}",
+        numerics.value,
+        failed_side=REWRITTEN,
+        trouble=trouble.kind.value,
+    )

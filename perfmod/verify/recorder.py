@@ -16,7 +16,9 @@ from perfmod import __version__
 from perfmod.roots import from_here, shown
 from perfmod.verify import machine
 from perfmod.verify.evidence import Environment, Equality, Evidence, Speed, Verdict
+from perfmod.verify.failures import Trouble
 from perfmod.verify.request import Request
+from perfmod.verify.sides import ORIGINAL
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.why import outcome
 
@@ -49,9 +51,11 @@ class Recorder:
             seconds=time.monotonic() - self._began,
         )
 
-    def not_run(self, script: Path, verdict: Verdict, reason: str) -> Evidence:
+    def not_run(self, script: Path, verdict: Verdict, trouble: Trouble) -> Evidence:
         """The record of an original that gave nothing to judge."""
-        return self.record({}, Equality(verdict, f"{shown(script)}: {reason}", ""), None)
+        reason = f"{shown(script)}: {trouble.reason}"
+        equality = Equality(verdict, reason, "", failed_side=ORIGINAL, trouble=trouble.kind.value)
+        return self.record({}, equality, None)
 
     def nothing_to_do(self, rewriting: Rewriting) -> Evidence:
         """The record of a script that no rule changes."""

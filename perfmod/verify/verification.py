@@ -339,7 +339,7 @@ class Verification:
 
     def _not_run(self, error: CannotRun) -> Evidence:
         verdict = Verdict.INCONCLUSIVE if error.trouble.kind in _NOTHING_CAPTURED else Verdict.FAILED
-        return self.recorder.not_run(self.original.script, verdict, error.trouble.reason)
+        return self.recorder.not_run(self.original.script, verdict, error.trouble)
 
 
 def _timed(watch: Stopwatch, stack: Stack) -> list[Timed]:
