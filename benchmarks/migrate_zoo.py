@@ -117,9 +117,8 @@ def report(campaign: Path) -> Row:
 
 def stable(campaign: Path) -> bytes:
     """The rows without what may differ from run to run."""
-    from perfmod.migrate.report.tables import stable_rows
-
     from perfmod.migrate.overview import overview
+    from perfmod.migrate.report.tables import stable_rows
     from perfmod.migrate.state import State
 
     return stable_rows(overview(Path("campaign"), State(campaign)))

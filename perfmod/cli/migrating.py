@@ -11,6 +11,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from perfmod import __version__
+from perfmod.cli.verifying import needs_extra
 from perfmod.errors import ExitCode, Failure, Interrupted, UsageMistake, explain
 from perfmod.migrate import targets
 from perfmod.migrate.campaign import Campaign
@@ -99,6 +100,12 @@ def start_campaign(out: Path, settings: Settings, runs: Runs) -> ExitCode:
         state.keep("settings", plain(settings))
         state.keep("writes", settings.writes)
         state.plan(found)
+        if zoo is not None:
+            strangers = [
+                f"{each.script} of {shown(each.project)}" for each in zoo.without_project(each.name for each in found)
+            ]
+            if strangers:
+                raise UsageMistake(f"{shown(zoo.path)}: {strangers[0]}: the campaign has no such project")
         chosen = pilot_of(found, settings.pilot) if settings.pilot else found
         return _run(folder, state, evolve(settings), zoo, chosen, runs, descriptor, refreshes=True)
 
@@ -223,7 +230,8 @@ def _engine(runs: Runs, descriptor: int, *, needs_gpus: bool) -> Iterator[Engine
     gpus = _gpus(runs.gpus) if needs_gpus else []
     engine: Engine
     if runs.engine == "dask":
-        from perfmod.migrate.engines.cluster import ClusterEngine
+        with needs_extra("cluster"):
+            from perfmod.migrate.engines.cluster import ClusterEngine
 
         engine = ClusterEngine(
             runs.scheduler, jobs=jobs, gpus=gpus, shared_folder=not runs.ships, pass_fds=(descriptor,)

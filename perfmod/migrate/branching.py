@@ -65,13 +65,16 @@ def clear(repository: Path, folder: Path) -> None:
 
 def _run(request: BranchesRequest, folder: Path) -> Branches:
     commit = _commit(request)
+    by_branch, waiting = _by_branch(request), tuple(f"{request.branch}/{each}" for each in request.waiting)
+    if not by_branch:
+        return Branches((), waiting)
     tree = WorkingTree(request.repository, folder, _identity(request.repository, request.author), _deadline(request))
     branches: list[Branch] = []
     with tree.added(commit):
-        for name, steps in _by_branch(request).items():
+        for name, steps in by_branch.items():
             branching = _Branching(request, commit, name, evolve(tree, deadline=_deadline(request)))
             branches.append(branching.branch(steps))
-    return Branches(tuple(branches))
+    return Branches(tuple(branches), waiting)
 
 
 def _deadline(request: BranchesRequest) -> float:
@@ -129,9 +132,11 @@ def _is_known(repository: Path, role: str) -> bool:
 
 
 def _by_branch(request: BranchesRequest) -> dict[str, list[tuple[int, Step]]]:
-    """The steps of each branch, with their numbers."""
+    """The steps of each branch that has not to wait, with their numbers."""
     found: dict[str, list[tuple[int, Step]]] = {}
     for number, step in enumerate(request.steps, start=1):
+        if step.branch in request.waiting:
+            continue
         name = f"{request.branch}/{step.branch}" if step.branch else request.branch
         found.setdefault(name, []).append((number, step))
     return found

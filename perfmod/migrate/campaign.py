@@ -19,7 +19,7 @@ from attrs import define, evolve, field, frozen
 
 from perfmod.errors import Failure, PerfmodError, explain
 from perfmod.memory import rules_version
-from perfmod.migrate import snapshot
+from perfmod.migrate import branching, snapshot
 from perfmod.migrate.jobs import LOG, OUT, REQUEST, SNAPSHOT, Done, Ending, Engine, Job, Kind
 from perfmod.migrate.overview import is_refuted, project_row
 from perfmod.migrate.places import WORK, decisions_of, folder_of, script_folder_of
@@ -40,11 +40,12 @@ from perfmod.migrate.rows import ProjectRow
 from perfmod.migrate.settings import Settings
 from perfmod.migrate.shards import Shards
 from perfmod.migrate.state import Piece, State, now
+from perfmod.migrate.stepped import CONTENTS
 from perfmod.migrate.steps import ANALYSIS, BRANCHES, EVIDENCE, script_of, verification_of
 from perfmod.migrate.targets import Project, folder_name, is_repository
 from perfmod.migrate.work import read_result
 from perfmod.migrate.zoo import Script, Zoo, digest
-from perfmod.records import plain
+from perfmod.records import plain, restored
 from perfmod.roots import shown
 
 _CLONE_LIMIT = 1800.0
@@ -115,7 +116,7 @@ class Campaign:
         Raises `Failure` where the state cannot be written or the engine cannot work, and `KeyboardInterrupt`; what was
         done until then is kept.
         """
-        shutil.rmtree(self.folder / WORK, ignore_errors=True)
+        self._clear()
         waiting = deque(projects)
         while (waiting and not self.stopped) or self._under_way:
             while waiting and not self.stopped and self.engine.room > 0:
@@ -125,6 +126,15 @@ class Campaign:
             if done is not None:
                 self._end(done)
         shutil.rmtree(self.folder / WORK, ignore_errors=True)
+
+    def _clear(self) -> None:
+        """Remove what a killed run has left, in repositories as well."""
+        work = self.folder / WORK
+        for request in work.glob(f"*/{REQUEST}"):
+            with contextlib.suppress(ValueError, OSError, PerfmodError):
+                asked = restored(BranchesRequest, json.loads(request.read_text("utf-8")))
+                branching.clear(asked.repository, request.parent)
+        shutil.rmtree(work, ignore_errors=True)
 
     def _begin(self, project: Project) -> None:
         """Start the first thing that is missing of a project."""
@@ -217,9 +227,8 @@ class Campaign:
             self._refuse(project, BRANCHES, Outcome.SKIPPED, Cause.NO_REPOSITORY, reason)
             return
         tips = self.state.tips(project.name)
-        steps, waiting = self._shards.choose(project, last.steps)
-        names = sorted({each.branch for each in steps})
-        key = _digest(first.key, self.settings.branch, self.settings.author, *names, "waiting", *waiting)
+        waiting = self._shards.waiting(project, last.steps)
+        key = _digest(first.key, self.settings.branch, self.settings.author, *waiting)
         if made is not None and made.key == key:
             self._complete(project)
             return
@@ -227,14 +236,15 @@ class Campaign:
             project.name,
             project.repository,
             first.commit,
-            steps,
-            self.folder / folder_of(project.name) / "steps",
+            last.steps,
+            self.folder / folder_of(project.name) / CONTENTS,
             self.settings.branch,
             self.settings.author,
             tips,
             waiting,
+            self.settings.time_limit,
         )
-        limit = self.settings.time_limit * max(1, len(steps))
+        limit = self.settings.time_limit * (len({each.branch for each in last.steps}) + 1)
         self._start(project, BRANCHES, key, first.commit, request, Kind.BRANCHES, limit, is_local=True)
 
     def _start(
@@ -282,6 +292,9 @@ class Campaign:
             self._keep(started, done, result)
         except OSError as error:
             result = Refused(Outcome.FAILED, Cause.DISK, f"its results cannot be kept: {explain(error)}")
+        if done.job.kind is Kind.BRANCHES and done.ending is not Ending.FINISHED:
+            with contextlib.suppress(PerfmodError):
+                branching.clear(project.repository, done.job.folder)
         with contextlib.suppress(OSError):
             shutil.rmtree(done.job.folder)
         if started.step == _CLONE:
@@ -364,6 +377,8 @@ class Campaign:
             decisions,
             is_sharded=self.settings.shards > 0,
             use_cache=self.settings.use_cache,
+            author=self.settings.author,
+            date=self.state.fact("created"),
         )
 
     def _repository(self, project: Project) -> Path | None:
@@ -397,7 +412,8 @@ _CLONE = "clone"
 
 def _commit(project: Project) -> str:
     if is_repository(project.repository):
-        return snapshot.commit_of(project.repository, project.revision)
+        # The HEAD of a clone of ours is at the revision that was asked for.
+        return snapshot.commit_of(project.repository, "" if project.is_remote else project.revision)
     return snapshot.content_digest(project.repository)
 
 

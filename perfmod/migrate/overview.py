@@ -10,7 +10,7 @@ from perfmod.migrate.results import Analysis, Branches, Cause, Outcome, Refused,
 from perfmod.migrate.rows import CampaignRow, ProjectRow, VerdictRow
 from perfmod.migrate.state import Piece, State
 from perfmod.migrate.steps import ANALYSIS, BRANCHES, EVIDENCE, script_of
-from perfmod.migrate.targets import Project
+from perfmod.migrate.targets import Project, without_secrets
 from perfmod.verify.evidence import Verdict
 
 
@@ -41,7 +41,7 @@ def project_row(project: Project, pieces: Mapping[str, Piece]) -> ProjectRow:
     outcome, cause, reason = _outcome(first, pieces, analysis, verdicts)
     return ProjectRow(
         name=project.name,
-        location=project.location,
+        location=without_secrets(project.location),
         commit=first.commit if first is not None else "",
         outcome=outcome,
         cause=cause,

@@ -199,7 +199,7 @@ class BranchesRequest:
         branch: the name, to which a step's own ending is added.
         author: `Name <address>`; empty for git's own.
         tips: the branches that this campaign has made before, with what they pointed at then.
-        waiting: names of branches that are not made yet; they come back in the result.
+        waiting: endings of branches that are not to be made yet.
         time_limit: seconds for each branch, with all that hooks do.
     """
 

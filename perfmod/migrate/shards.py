@@ -39,17 +39,16 @@ class Shards:
                         shards._open.add((project.name, branch.removeprefix(f"{prefix}/")))
         return shards
 
-    def choose(self, project: Project, steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-        """The steps of a project whose branches are open or may be opened now, and the branches that have to wait."""
+    def waiting(self, project: Project, steps: Sequence[Step]) -> tuple[str, ...]:
+        """The branches of a project that may not be opened yet, by their endings; the others count as open from now."""
         if not self.most:
-            return tuple(steps), ()
+            return ()
         names = list(dict.fromkeys(step.branch for step in steps))
         self._open -= {(owner, name) for owner, name in self._open if owner == project.name and name not in names}
         for name in names:
             if len(self._open) < self.most:
                 self._open.add((project.name, name))
-        chosen = {name for name in names if (project.name, name) in self._open}
-        return tuple(step for step in steps if step.branch in chosen), tuple(n for n in names if n not in chosen)
+        return tuple(name for name in names if (project.name, name) not in self._open)
 
 
 def _is_open(project: Project, branch: str, tip: str) -> bool:

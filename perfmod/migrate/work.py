@@ -79,6 +79,8 @@ def main(kind: Kind, folder: Path) -> None:
     module, asked = _PIECES[kind]
     request: object = restored(asked, json.loads((folder / REQUEST).read_bytes()))
     (folder / OUT).mkdir(exist_ok=True)
+    # Files that were laid out in the folder belong to no repository around it.
+    os.environ["GIT_CEILING_DIRECTORIES"] = str(folder)
     write_result(folder, _result(kind, module, request, folder))
 
 

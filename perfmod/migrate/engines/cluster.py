@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import dask
-import toolz  # type: ignore[import-untyped]
+import toolz
 from attrs import frozen
 from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecCluster
 from distributed.versions import VersionMismatchWarning
@@ -345,7 +345,7 @@ def _started(jobs: int, gpus: Sequence[str]) -> SpecCluster:
     }
     try:
         scheduler = {"cls": Scheduler, "options": options}
-        return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)  # type: ignore[no-untyped-call]
+        return SpecCluster(workers=workers, scheduler=scheduler, silence_logs=logging.CRITICAL)
     except (OSError, RuntimeError, TimeoutError) as error:
         raise Failure(f"no cluster can be started on this machine: {shown(str(error))}") from error
 
@@ -370,7 +370,7 @@ def _worker(resources: dict[str, int], cores: Sequence[int], environment: dict[s
 def _connected(cluster: SpecCluster | str, address: str, patience: float) -> Client:
     try:
         limit = min(patience, _LONGEST_CALL)
-        return Client(cluster, timeout=limit, set_as_default=False)  # type: ignore[no-untyped-call]
+        return Client(cluster, timeout=limit, set_as_default=False)
     except ValueError as error:
         raise UsageMistake(f"{address}: is no address of a scheduler, such as tcp://10.0.0.1:8786") from error
     except (OSError, TimeoutError) as error:
