@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from process_cost import PERFMOD, machine
+from process_cost import machine
 from revision import revision
 from rich.console import Console
 from verify_quick import CASES, Case
@@ -109,7 +109,18 @@ def kill_a_worker() -> bool:
 def run(folder: Path, zoo: Path, way: str, gpus: str, limit: float) -> dict[str, Any]:
     """One campaign."""
     campaign = folder / way
-    command = [*PERFMOD, "migrate", str(folder / "zoo"), "--out", str(campaign), "--verify", str(zoo), "--no-cache"]
+    command = [
+        sys.executable,
+        "-m",
+        "perfmod",
+        "migrate",
+        str(folder / "zoo"),
+        "--out",
+        str(campaign),
+        "--verify",
+        str(zoo),
+        "--no-cache",
+    ]
     command += ["--jobs", "2", *([] if not gpus else ["--gpus", gpus])]
     command += [] if way == "local" else ["--engine", "dask"]
     began, killed = time.monotonic(), False
@@ -139,6 +150,8 @@ def run(folder: Path, zoo: Path, way: str, gpus: str, limit: float) -> dict[str,
 
 def spans(campaign: Path) -> list[tuple[str, float, float]]:
     """When each piece of work began and ended, in seconds since the first began."""
+    if not (campaign / "state.sqlite").exists():
+        return []
     with sqlite3.connect(campaign / "state.sqlite") as connection:
         pieces = connection.execute("SELECT project, step, finished, seconds FROM pieces").fetchall()
     ends = [
