@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer
+import typer.core
+import typer.main
 from cli_fakes.running import Run, Write
 
 from perfmod import __version__
@@ -22,13 +24,16 @@ def surface() -> str:
     """One line per command and per parameter."""
     program = typer.main.get_group(app)
     lines = [f"perfmod {' '.join(parameter.opts)}" for parameter in program.params]
-    for name, command in program.commands.items():
+    return "\n".join([*lines, *_lines("perfmod", program.commands)]) + "\n"
+
+
+def _lines(above: str, commands: dict[str, typer.core.TyperCommand]) -> Iterator[str]:
+    for name, command in commands.items():
         for parameter in command.params:
-            names = [*parameter.opts, *parameter.secondary_opts]
-            lines.append(f"perfmod {name} {' '.join(names)}")
+            yield f"{above} {name} {' '.join([*parameter.opts, *parameter.secondary_opts])}"
         if not command.params:
-            lines.append(f"perfmod {name}")
-    return "\n".join(lines) + "\n"
+            yield f"{above} {name}"
+        yield from _lines(f"{above} {name}", getattr(command, "commands", {}))
 
 
 def test_commands_and_options() -> None:
