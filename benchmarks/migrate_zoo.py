@@ -44,6 +44,8 @@ from rich.console import Console
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "migrate_zoo.json"
 SEED: Final = 31
 FORTY: Final = 40
+LOOKED: Final = 80
+"""Projects among which those with changes are looked for."""
 KILLED: Final = 12
 KILLS: Final = 20
 FAR: Final = 10_000
@@ -241,7 +243,7 @@ def _with_changes(zoo: Zoo, count: int) -> list[str]:
     """Projects that `perfmod migrate` changes, and whose files are all there."""
     campaign = zoo.scratch / "looked"
     if not campaign.exists():
-        migrate(zoo.scratch, "--list", zoo.listing("looked", list(zoo.clones)), "--out", campaign)
+        migrate(zoo.scratch, "--list", zoo.listing("looked", list(zoo.clones)[:LOOKED]), "--out", campaign)
     by_folder = {str(path): name for name, path in zoo.clones.items()}
     changed = [by_folder[row["location"]] for row in report(campaign)["projects"] if row["outcome"] == "changed"]
     return [name for name in changed if is_whole(zoo.clones[name])][:count]

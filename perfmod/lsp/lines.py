@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import pairwise
 
 from attrs import define, field
 from lsprotocol.types import Position, PositionEncodingKind, Range, TextEdit
 
+_Difference = tuple[int, int, int, int]
+"""The first and last offset in the old text, and in the new one."""
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _SMALL = 4000
 """Below so many lines the smallest edits are looked for; above, difflib may pass over lines that occur often."""
@@ -54,7 +56,7 @@ class Lines:
         r"""Small edits that make `new` of the text; none of them parts a `\r\n`."""
         return [
             TextEdit(self.range(start, end), new[new_start:new_end])
-            for start, end, new_start, new_end in _differences(self.text, new)
+            for start, end, new_start, new_end in _joined(_differences(self.text, new))
         ]
 
     def _units(self, text: str) -> int:
@@ -64,8 +66,8 @@ class Lines:
         return len(text.encode(name, "surrogatepass")) // _UNIT_BYTES.get(self.encoding, 2)
 
 
-def _differences(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
-    """Where two texts differ: the first and last offset in either, without what is the same at both ends."""
+def _differences(old: str, new: str) -> Iterator[_Difference]:
+    """Where two texts differ, without what is the same at both ends."""
     lines, new_lines = _split(old), _split(new)
     starts, new_starts = _offsets(lines), _offsets(new_lines)
     matcher = SequenceMatcher(None, lines, new_lines, autojunk=len(lines) > _SMALL)
@@ -83,6 +85,20 @@ def _differences(old: str, new: str) -> Iterator[tuple[int, int, int, int]]:
                 end, new_end = end - 1, new_end - 1
             if start < end or new_start < new_end:
                 yield start, end, new_start, new_end
+
+
+def _joined(differences: Iterable[_Difference]) -> Iterator[_Difference]:
+    """Differences of which none begins where another one ends: editors do not agree on what comes first then."""
+    before: _Difference | None = None
+    for each in differences:
+        if before is not None and before[1] == each[0] and before[3] == each[2]:
+            before = before[0], each[1], before[2], each[3]
+            continue
+        if before is not None:
+            yield before
+        before = each
+    if before is not None:
+        yield before
 
 
 def _parts(text: str, offset: int) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from editor import apply_edits
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lsprotocol.types import Position
 
@@ -22,6 +22,7 @@ TEXTS = st.text(st.sampled_from("ab(🔥é\f\u2028\r\n"), max_size=40)
 
 
 @given(TEXTS, TEXTS)
+@example("\r(", "\r\na")
 def test_edits_make_the_new_text(old: str, new: str) -> None:
     lines = Lines(old, "utf-16")
     edits = lines.edits_to(new)
