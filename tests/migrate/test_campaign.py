@@ -6,13 +6,17 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from perfmod.migrate.sandbox import can_isolate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits" / "train.py"
 WHO = {
@@ -58,7 +62,7 @@ def zoo(tmp_path: Path) -> Path:
     return tmp_path / "zoo"
 
 
-def rows(campaign: Path) -> dict[str, dict[str, object]]:
+def rows(campaign: Path) -> dict[str, dict[str, Any]]:
     document = json.loads((campaign / "report.json").read_text("utf-8"))
     return {row["name"]: row for row in document["projects"]}
 
@@ -172,3 +176,53 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         assert done.returncode == 2, done.stderr
         assert said in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+GUARD = """
+import os
+import socket
+assert "API_TOKEN" not in os.environ, "a token was let through"
+assert open("data.txt").read() == "made"
+assert os.path.expanduser("~") != os.environ["USERS_HOME"]
+with socket.socket() as probe:
+    probe.settimeout(2)
+    assert probe.connect_ex(("127.0.0.1", int(os.environ["PORT"]))) or os.environ["OPEN"], "the network is there"
+print("api-token", "hf_" + "a" * 34)
+"""
+
+
+def test_scripts_are_verified_in_surroundings_of_their_own(tmp_path: Path) -> None:
+    example = EXAMPLE.read_text("utf-8")
+    guarded = example.replace("\nimport argparse\n", f"\nimport argparse\n{GUARD}", 1)
+    assert guarded != example
+    repository(tmp_path / "zoo" / "good", {"train.py": guarded})
+    broken = example.replace("\nimport argparse\n", "\nimport argparse\nimport no_such_module\n", 1)
+    repository(tmp_path / "zoo" / "broken", {"train.py": broken})
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        makes = "\"python -c \\\"open('data.txt', 'w').write('made')\\\"\""
+        home, port = str(Path.home()), server.getsockname()[1]
+        is_open = "" if can_isolate() else "yes"
+        (tmp_path / "ZOO.toml").write_text(
+            '[defaults]\ndevice = "cpu"\nquick = true\nsteps = 4\ntimeout = 240\n\n'
+            f'[[script]]\nproject = "good"\ncommand = "python train.py --steps 30"\ndata = {makes}\n'
+            f'environment = {{ USERS_HOME = "{home}", PORT = "{port}", OPEN = "{is_open}" }}\n\n'
+            '[[script]]\nproject = "broken"\nscript = "train.py"\n',
+            "utf-8",
+        )
+        command = [sys.executable, "-m", "perfmod", "migrate", "zoo", "--out", "campaign", "--verify", "ZOO.toml"]
+        environment = {**os.environ, **WHO, "API_TOKEN": "s3cr3t-value-1"}
+        done = subprocess.run(
+            [*command, "--gpus", "cpu"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280
+        )
+    found = rows(tmp_path / "campaign")
+    told = json.dumps(found, indent=1) + done.stderr
+    (good,), (wrong,) = (found[name]["verdicts"] for name in ("good", "broken"))
+    assert good["verification"]["verdict"] in ("proven", "no measurable change", "refuted", "inconclusive"), told
+    assert good["verification"]["cause"] in ("", "refuted"), told
+    assert (wrong["verification"]["verdict"], wrong["verification"]["cause"]) == ("failed", "fails-before"), told
+    assert "no_such_module" in wrong["verification"]["reason"], told
+    evidence = tmp_path / "campaign" / "projects" / "good" / "verify"
+    written = b"".join(path.read_bytes() for path in evidence.rglob("*") if path.is_file())
+    assert b"the same training" in written or b"slower" in written
+    assert b"a" * 34 not in written
+    assert str(tmp_path).encode() not in written
