@@ -9,6 +9,7 @@ PerfmodError            one line for the user, and the exit code
 from __future__ import annotations
 
 import enum
+import errno
 from typing import ClassVar
 
 
@@ -60,3 +61,8 @@ def explain(error: OSError) -> str:
     """The operating system's words for `error`, without number and path, as the end of a sentence."""
     words = error.strerror or str(error) or type(error).__name__
     return words[:1].lower() + words[1:]
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a disk, or somebody's share of it, has no room for more."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -24,8 +24,9 @@ from perfmod.migrate.jobs import OUT, SNAPSHOT
 from perfmod.migrate.kinds import OTHER, kind_of
 from perfmod.migrate.outcomes import file_rows, finding_rows, project_outcome, told_of, troubles
 from perfmod.migrate.results import Analysis, AnalysisRequest, Cause, FileRow, Outcome, Refused, Step
-from perfmod.migrate.snapshot import pack, unpack
+from perfmod.migrate.snapshot import is_dirty, pack, unpack
 from perfmod.migrate.stepped import steps_in, write
+from perfmod.migrate.targets import is_repository
 from perfmod.patches.by import By
 from perfmod.patches.mail import Author
 from perfmod.patches.owners import PLACES, Owners
@@ -159,7 +160,12 @@ def _summed_up(request: AnalysisRequest, review: Review, settled: Sequence[Exami
         findings=findings,
         decided=len(review.items) - review.count(Verdict.UNDECIDED),
         of=len(review.items),
-        notes=(*_told_beside(outcome, files), *troubles(rows), *_told_of_decisions(review)),
+        notes=(
+            *_told_beside(outcome, files),
+            *troubles(rows),
+            *_told_of_decisions(review),
+            *_told_of_changes(request.repository),
+        ),
     )
 
 
@@ -202,6 +208,11 @@ def _told_of_decisions(review: Review) -> Iterator[str]:
         example = f"{first.rule} in {shown(first.path)}: {shown(first.code)}"
         are = "decision fits" if len(review.unfit) == 1 else "decisions fit"
         yield f"{len(review.unfit)} {are} no rewrite any more: {example}"
+
+
+def _told_of_changes(repository: Path | None) -> Iterator[str]:
+    if repository is not None and is_repository(repository) and is_dirty(repository):
+        yield "its working tree holds changes that are not committed; they were not looked at"
 
 
 def _plain(text: str, tree: Path) -> str:

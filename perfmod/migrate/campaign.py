@@ -58,6 +58,7 @@ _BROKEN = {
     Ending.CRASHED: Cause.CRASH,
     Ending.TIMEOUT: Cause.TIMEOUT,
     Ending.LOST: Cause.WORKER_LOST,
+    Ending.DISK: Cause.DISK,
 }
 
 

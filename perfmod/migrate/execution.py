@@ -20,8 +20,8 @@ from typing import IO, Final
 
 from attrs import define
 
-from perfmod.errors import Failure, explain
-from perfmod.migrate.jobs import LOG, OUT, RESULT, Done, Ending, Job
+from perfmod.errors import Failure
+from perfmod.migrate.jobs import LOG, NO_ROOM, OUT, RESULT, Done, Ending, Job
 from perfmod.migrate.relatives import MARK, Relatives
 from perfmod.roots import shown
 
@@ -76,7 +76,7 @@ def execute(
             assert process.stdout is not None
             output = _Output(process.stdout, os.dup(log.fileno()))
     except OSError as error:
-        return Done(job, Ending.CRASHED, f"cannot be started: {explain(error)}", worker=platform.node())
+        return Done.hindered(job, "cannot be started", error, platform.node())
     watched = _Watched(process, Relatives(process.pid, mark))
     stuck = ""
     try:
@@ -209,6 +209,8 @@ def _judged(job: Job, code: int, over: _Over, stuck: str, last: str) -> tuple[En
         return Ending.CRASHED, "stopped"
     if over is _Over.TIMEOUT:
         return Ending.TIMEOUT, "; ".join(filter(None, [f"took longer than {job.timeout:g} s", stuck]))
+    if code == NO_ROOM:
+        return Ending.DISK, last
     if code >= 0:
         how = f"exit code {code}" if code else "ended without a result"
     elif -code == signal.SIGKILL:

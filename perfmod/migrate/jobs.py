@@ -13,7 +13,11 @@ from typing import Protocol
 
 from attrs import frozen
 
+from perfmod.errors import Failure, explain, is_full
+
 REQUEST, RESULT, OUT, LOG = "request.json", "result.json", "out", "log.txt"
+NO_ROOM = 73
+"""Exit status of a piece of work whose result does not fit on the disk; what the BSDs call EX_CANTCREAT."""
 SNAPSHOT = "snapshot.tar"
 """The files of the project, in the folder of a job that does not read them from the repository itself."""
 
@@ -38,6 +42,8 @@ class Ending(str, enum.Enum):
     """It took too long and was killed, with all that it had started."""
     LOST = "worker lost"
     """The worker that ran it went away, more often than is tried again."""
+    DISK = "disk full"
+    """There was no room for its result."""
 
 
 @frozen
@@ -75,6 +81,13 @@ class Done:
     seconds: float = 0.0
     peak_mib: float | None = None
     worker: str = ""
+
+    @classmethod
+    def hindered(cls, job: Job, what: str, error: Failure | OSError, worker: str = "") -> Done:
+        """One to which an error happened on the way: `what` says which way."""
+        if not isinstance(error, OSError):
+            return cls(job, Ending.CRASHED, f"{what}: {error}", worker=worker)
+        return cls(job, Ending.DISK if is_full(error) else Ending.CRASHED, f"{what}: {explain(error)}", worker=worker)
 
 
 class Engine(Protocol):

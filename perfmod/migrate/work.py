@@ -5,7 +5,6 @@ It dies with whoever started it: its standard input is a pipe that ends then.
 
 from __future__ import annotations
 
-import errno
 import importlib
 import json
 import os
@@ -16,8 +15,8 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from perfmod.errors import Failure, PerfmodError, UsageMistake, explain
-from perfmod.migrate.jobs import OUT, REQUEST, RESULT, Kind
+from perfmod.errors import Failure, PerfmodError, UsageMistake, explain, is_full
+from perfmod.migrate.jobs import NO_ROOM, OUT, REQUEST, RESULT, Kind
 from perfmod.migrate.relatives import MARK, Relatives
 from perfmod.migrate.results import (
     Analysis,
@@ -51,7 +50,6 @@ _CAUSES: Final = {
     Kind.BRANCHES: Cause.GIT,
 }
 """What a failure is put down to where nothing better is known."""
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 _RESULTS: Final[dict[str, type[Result]]] = {
     kind.__name__: kind for kind in (Analysis, Verification, Branches, Cloned, Refused)
 }
@@ -75,22 +73,29 @@ def write_result(folder: Path, result: Result) -> None:
 
 
 def main(kind: Kind, folder: Path) -> None:
-    """Do what the request in `folder` asks for; what is raised here is a crash."""
+    """Do what the request in `folder` asks for; what is raised here is a crash, but for a disk without room."""
     module, asked = _PIECES[kind]
     request: object = restored(asked, json.loads((folder / REQUEST).read_bytes()))
-    (folder / OUT).mkdir(exist_ok=True)
     # Files that were laid out in the folder belong to no repository around it.
     os.environ["GIT_CEILING_DIRECTORIES"] = str(folder)
-    write_result(folder, _result(kind, module, request, folder))
+    result = _result(kind, module, request, folder)
+    try:
+        write_result(folder, result)
+    except OSError as error:
+        if not is_full(error):
+            raise
+        print(f"{shown(folder)}: {explain(error)}", file=sys.stderr)
+        sys.exit(NO_ROOM)
 
 
 def _result(kind: Kind, module: str, request: object, folder: Path) -> Result:
     try:
+        (folder / OUT).mkdir(exist_ok=True)
         found: Result = importlib.import_module(module).run(request, folder)
     except (PerfmodError, NotWritten) as error:
         return Refused(Outcome.FAILED, _cause(kind, error), str(error))
     except OSError as error:
-        if error.errno not in _FULL:
+        if not is_full(error):
             raise
         return Refused(Outcome.FAILED, Cause.DISK, f"{shown(error.filename or folder)}: {explain(error)}")
     return found
@@ -100,7 +105,7 @@ def _cause(kind: Kind, error: Exception) -> Cause:
     reasons: list[BaseException] = [error]
     while (before := reasons[-1].__cause__) is not None:
         reasons.append(before)
-    if any(isinstance(each, OSError) and each.errno in _FULL for each in reasons):
+    if any(isinstance(each, OSError) and is_full(each) for each in reasons):
         return Cause.DISK
     return Cause.CONFIGURATION if isinstance(error, UsageMistake) else _CAUSES[kind]
 

@@ -420,6 +420,13 @@ def test_decisions_that_fit_nothing_are_told(project: Path, tmp_path: Path) -> N
                for note in analysis.notes)  # fmt: skip
 
 
+def test_what_is_not_committed_is_told(project: Path, tmp_path: Path) -> None:
+    assert not any("working tree" in note for note in analysed(request(project), tmp_path / "clean").notes)
+    write(project, {"digits/train.py": b"import torch\n"})
+    told = analysed(request(project), tmp_path / "dirty").notes
+    assert "its working tree holds changes that are not committed; they were not looked at" in told
+
+
 def test_links_of_the_project_lead_nowhere(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -147,6 +147,65 @@ def test_a_killed_campaign_goes_on(tmp_path: Path, zoo: Path) -> None:
     assert "non_blocking" in git(zoo / "digits", "show", "perfmod:train.py")
 
 
+def owned(folder: Path) -> Path:
+    root = repository(folder, {"CODEOWNERS": "/one.py @ann\n/two.py @bob\n"})
+    for name in ("one.py", "two.py"):
+        shutil.copy(EXAMPLE, root / name)
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "Add scripts")
+    return root
+
+
+def branches(root: Path) -> list[str]:
+    return git(root, "branch", "--format=%(refname:short)").splitlines()
+
+
+def test_as_many_shards_of_owners_are_open_as_reviewers_want(tmp_path: Path) -> None:
+    first, second = owned(tmp_path / "zoo" / "a"), owned(tmp_path / "zoo" / "b")
+    start = ("zoo", "--out", "campaign", "--write", "--owners", "3", "--jobs", "1")
+    assert perfmod(tmp_path, *start).returncode == 0
+    assert len(branches(first)) + len(branches(second)) == 3 + len(("main", "main"))
+    assert "held back: perfmod/" in perfmod(tmp_path, "status", "campaign").stdout
+    (full, other) = (first, second) if len(branches(first)) == 3 else (second, first)
+    merged = branches(full)[1]
+    git(full, "merge", "--quiet", "--no-edit", merged)
+    git(full, "branch", "--quiet", "--delete", merged)
+    assert perfmod(tmp_path, "resume", "campaign").returncode == 0
+    # What was merged is rewritten no more, and its place is taken by the one that waited.
+    assert len(branches(full)) == 2
+    assert len(branches(other)) == 3
+    assert "held back" not in perfmod(tmp_path, "status", "campaign").stdout
+
+
+@pytest.mark.parametrize("filled", [550_000, 700_000])
+def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, zoo: Path, filled: int) -> None:
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"needs to mount a tmpfs: {mounted.stderr.strip()}")
+    try:
+        filler = place / "filler"
+        filler.write_bytes(bytes(filled))
+        full = perfmod(tmp_path, "zoo", "--out", "small/campaign", "--write")
+        assert full.returncode == 3, full.stderr
+        assert "Traceback" not in full.stderr
+        assert "No space left on device" in full.stderr or "disk is full" in full.stderr
+        assert branches(zoo / "digits") in (["main"], ["main", "perfmod"])
+        filler.unlink()
+        # Only the hook still fails.
+        assert perfmod(tmp_path, "zoo", "--out", "small/campaign", "--write").returncode == 3
+        assert perfmod(tmp_path, "retry", "small/campaign", "--cause", "disk").returncode == 3
+        print(rows(place / "campaign")["hooked"]["reason"], rows(place / "campaign")["hooked"]["branches"])
+        found = {name: row["cause"] for name, row in rows(place / "campaign").items()}
+        assert found == {"digits": "", "empty": "no-commits", "hooked": "hook", "idle": ""}
+        assert branches(zoo / "digits") == ["main", "perfmod"]
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
 def test_two_runs_exclude_each_other(tmp_path: Path, zoo: Path) -> None:
     assert perfmod(tmp_path, str(zoo), "--out", "campaign").returncode == 0
     holds = "import sys, time; from pathlib import Path; from perfmod.migrate.lock import locked\n"

@@ -145,6 +145,15 @@ def test_status_of_hostile_names_prints_no_control_characters() -> None:
     assert r"\u202e@all" in text
 
 
+def test_what_there_is_to_say_beside_stands_below_a_project() -> None:
+    noted = campaigns.project(
+        "a", Outcome.CHANGED, analysis=evolve(campaigns.analysis(1), notes=("files\nfailed\u202e",))
+    )
+    campaign = campaigns.campaign((noted,))
+    assert status(campaign).splitlines()[-1] == r"  files failed\u202e"
+    assert rb"files failed\\u202e" in render_html(campaign)
+
+
 def test_status_of_an_empty_campaign() -> None:
     assert status(campaigns.campaign((), writes=False)).splitlines() == [
         "zoo (dry run: patches only, perfmod 0.1.0)",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import notebooks
+import psutil
 import pytest
 from repositories import PLAIN, commit_all, git
 
@@ -429,7 +430,9 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     if there.exists():
         assert held(snapshot(there))["train.py"] == TRAIN.encode()
         return
-    time.sleep(0.5)  # git itself was not killed
+    while any(str(tmp_path) in " ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"])):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)  # git itself was not killed
     clone(root.as_uri(), there)
     assert listed(there.parent) == ["zoo"]
     assert held(snapshot(there))["train.py"] == TRAIN.encode()

@@ -28,7 +28,7 @@ from distributed import Client, Future, KilledWorker, Nanny, Scheduler, SpecClus
 from distributed.versions import VersionMismatchWarning
 
 from perfmod import __version__
-from perfmod.errors import Failure, UsageMistake, explain
+from perfmod.errors import Failure, UsageMistake
 from perfmod.migrate.engines.local import LocalEngine
 from perfmod.migrate.engines.packing import packed, unpack_results
 from perfmod.migrate.engines.remote import CORES
@@ -218,8 +218,7 @@ class ClusterEngine:
                     job.folder, (path.name for path in job.folder.iterdir() if path.name not in results)
                 )
         except (Failure, OSError) as error:
-            reason = explain(error) if isinstance(error, OSError) else str(error)
-            self._over.put(Done(job, Ending.CRASHED, f"cannot be sent: {reason}"))
+            self._over.put(Done.hindered(job, "cannot be sent", error))
             return
         resources = {GPU: job.gpus} if job.gpus else {STATIC: 1} if self._workers.asks_for_static else None
         # Made of nothing but libraries that Dask has itself: the scheduler, which reads it, needs no perfmod.
@@ -267,8 +266,7 @@ class ClusterEngine:
             if answer["packed"]:
                 unpack_results(answer["packed"], job.folder)
         except (Failure, OSError) as error:
-            reason = explain(error) if isinstance(error, OSError) else str(error)
-            return Done(job, Ending.CRASHED, f"its results cannot be kept: {reason}", worker=worker)
+            return Done.hindered(job, "its results cannot be kept", error, worker)
         return Done(job, Ending(answer["ending"]), answer["reason"], answer["seconds"], answer["peak_mib"], worker)
 
     def _refused(self, job: Job, theirs: str, worker: str) -> Done:
@@ -276,7 +274,7 @@ class ClusterEngine:
         try:
             write_result(job.folder, Refused(Outcome.FAILED, Cause.WORKER_VERSION, reason))
         except OSError as error:
-            return Done(job, Ending.CRASHED, f"its result cannot be kept: {explain(error)}", worker=worker)
+            return Done.hindered(job, "its result cannot be kept", error, worker)
         return Done(job, Ending.FINISHED, worker=worker)
 
     def _look(self) -> None:

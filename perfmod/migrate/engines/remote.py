@@ -15,7 +15,7 @@ from typing import Any, Final
 from distributed import Worker, get_worker
 
 from perfmod import __version__
-from perfmod.errors import Failure, explain
+from perfmod.errors import Failure
 from perfmod.migrate.engines.packing import packed, unpack
 from perfmod.migrate.engines.seats import environment_of, gpus_of_this_machine, lack_of
 from perfmod.migrate.execution import execute
@@ -82,7 +82,7 @@ def _done(message: Mapping[str, Any], worker: Worker, cancelled: threading.Event
         except Failure as error:
             return Done(job, Ending.CRASHED, str(error)), b""
         except OSError as error:
-            return Done(job, Ending.CRASHED, f"on the worker: {explain(error)}"), b""
+            return Done.hindered(job, "on the worker", error), b""
 
 
 def _watch(worker: Worker, key: Any, cancelled: threading.Event, over: threading.Event) -> None:  # noqa: ANN401

@@ -257,6 +257,11 @@ def reason_of(project: ProjectRow) -> str:
     return one_line(next(filter(None, reasons), ""))
 
 
+def notes_of(project: ProjectRow) -> tuple[str, ...]:
+    """What there is to say about its analysis, one line each."""
+    return tuple(map(one_line, project.analysis.notes)) if project.analysis is not None else ()
+
+
 def questions_of(project: ProjectRow) -> Iterator[Question]:
     """What a person has to answer: about findings, about files, and else about the project."""
     analysis = project.analysis

@@ -17,6 +17,7 @@ from perfmod.migrate.report.summary import (
     counts_words,
     made_branches,
     needs_attention,
+    notes_of,
     outcome_of,
     reason_of,
     retry_command,
@@ -159,6 +160,8 @@ def _print_project(project: ProjectRow, console: Console, width: int) -> None:
     reason = reason_of(project)
     if reason:
         _print(console, Text(_INDENT + shown(reason), "red" if needs_attention(project) else "dim"))
+    for note in notes_of(project):
+        _print(console, Text(_INDENT + shown(note), "dim"))
 
 
 def _checked(project: ProjectRow) -> Iterator[str]:

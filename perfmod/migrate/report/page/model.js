@@ -22,7 +22,7 @@ const FACETS = [
 function wordsOf(item) {
   item.words ??= [
     item.name, item.location, item.commit, item.outcome, item.reason, item.kind, item.verified,
-    ...item.causes, ...item.ruleCodes, ...item.branches, ...item.waiting, ...item.scripts.map((script) => script.name),
+    ...item.notes, ...item.causes, ...item.ruleCodes, ...item.branches, ...item.waiting, ...item.scripts.map((script) => script.name),
   ].join("\n").toLowerCase();
   return item.words;
 }

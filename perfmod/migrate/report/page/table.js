@@ -104,7 +104,7 @@ function nameCell(item) {
 
 function outcomeCell(item) {
   const causes = item.causes.length ? small(item.causes.join(", ")) : null;
-  return [make("span", { class: `tag ${kindOf(item.outcome)}` }, item.outcome), causes, item.reason ? small(item.reason) : null];
+  return [make("span", { class: `tag ${kindOf(item.outcome)}` }, item.outcome), causes, item.reason ? small(item.reason) : null, ...item.notes.map((note) => small(note))];
 }
 
 function rewritesCell(item) {
