@@ -44,7 +44,7 @@ from rich.console import Console
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "migrate_zoo.json"
 SEED: Final = 31
 FORTY: Final = 40
-LOOKED: Final = 80
+LOOKED: Final = 130
 """Projects among which those with changes are looked for."""
 KILLED: Final = 12
 KILLS: Final = 20

@@ -32,6 +32,7 @@ from measured import (
     render_results,
     render_verified,
 )
+from migrating import SEATS, ZOO, render_seats, render_zoo
 from reviewing import render_page, render_ways
 from rule_pages import ROOT, goldens_by_rule, page_path, render_rule_page, render_rule_table
 
@@ -122,6 +123,8 @@ def generated() -> dict[Path, str]:
         (EVIDENCE, "steadiness"): render_steadiness(_read(STEADINESS)),
         (EVIDENCE, "page"): render_page(_read(REVIEW_PAGE)),
         (EVIDENCE, "ways"): render_ways(_read(REVIEW_WAYS)),
+        (EVIDENCE, "zoo"): render_zoo(_read(ROOT / ZOO)),
+        (EVIDENCE, "seats"): render_seats(json.loads(path.read_text("utf-8")) for path in sorted(ROOT.glob(SEATS))),
     }
     for (path, section), content in sections.items():
         files[path] = fill(files.get(path) or path.read_text("utf-8"), section, content)

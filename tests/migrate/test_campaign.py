@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -192,13 +193,12 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, zoo: Path, filled: in
         full = perfmod(tmp_path, "zoo", "--out", "small/campaign", "--write")
         assert full.returncode == 3, full.stderr
         assert "Traceback" not in full.stderr
-        assert "No space left on device" in full.stderr or "disk is full" in full.stderr
+        assert re.search("no space left on device|disk is full", full.stderr, re.IGNORECASE)
         assert branches(zoo / "digits") in (["main"], ["main", "perfmod"])
         filler.unlink()
         # Only the hook still fails.
         assert perfmod(tmp_path, "zoo", "--out", "small/campaign", "--write").returncode == 3
         assert perfmod(tmp_path, "retry", "small/campaign", "--cause", "disk").returncode == 3
-        print(rows(place / "campaign")["hooked"]["reason"], rows(place / "campaign")["hooked"]["branches"])
         found = {name: row["cause"] for name, row in rows(place / "campaign").items()}
         assert found == {"digits": "", "empty": "no-commits", "hooked": "hook", "idle": ""}
         assert branches(zoo / "digits") == ["main", "perfmod"]
