@@ -97,8 +97,8 @@ def _others(measured: Mapping[str, Any]) -> list[str]:
         right = branches["projects"] - len({name for name, _ in branches["wrong"]})
         told.append(
             f"{branches['projects']} with changes got branches, {branches['commits']} commits: in clean clones, "
-            "`git am` of the patches, `git apply` of the diff, `perfmod apply` and the branch come to the same tree, byte for "
-            f"byte, in {right}."
+            "`git am` of the patches, `git apply` of the diff, `perfmod apply` and the branch come to the same tree, "
+            f"byte for byte, in {right}."
         )
     if kills := measured.get("kills"):
         told.append(
