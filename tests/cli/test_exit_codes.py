@@ -155,7 +155,7 @@ def test_130_interrupted_while_writing(write: Write, perfmod: Run, monkeypatch: 
 
 
 def test_141_reader_went_away(project: Path, write: Write) -> None:
-    write("train.py", "torch_slow()\n" * 2_000)
+    write("train.py", "torch_slow()\n" * 800)
     with subprocess.Popen(
         [sys.executable, "-m", "cli_fakes", "check", "."],
         stdout=subprocess.PIPE,

@@ -138,6 +138,7 @@ def test_a_broken_file_fails_only_where_it_is_asked_about(write: Write, perfmod:
     assert changed(ran) == ["train.py"]
 
 
+@pytest.mark.exhaustive
 def test_order_and_processes_change_nothing(write: Write, perfmod: Run, perfmod_process: RunProcess) -> None:
     filler = "# " + "x" * 60 + "\n"
     names = ["a/main.py", "a/engine.py", "b/main.py", "b/engine.py", "shared.py"]

@@ -62,6 +62,7 @@ def test_ctrl_c_in_the_middle_of_a_file(project: Path, write: Write) -> None:
     assert (process.returncode, complaint) == (ExitCode.INTERRUPTED, b"perfmod: interrupted\n")
 
 
+@pytest.mark.exhaustive
 def test_the_order_does_not_depend_on_processes(write: Write, perfmod_process: RunProcess) -> None:
     """Not even where the first file takes longest."""
     write("a.py", "torch_slow()\n" * 100 + FILLER)

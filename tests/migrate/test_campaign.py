@@ -178,7 +178,7 @@ def test_as_many_shards_of_owners_are_open_as_reviewers_want(tmp_path: Path) -> 
     assert "held back" not in perfmod(tmp_path, "status", "campaign").stdout
 
 
-@pytest.mark.parametrize("filled", [550_000, 700_000])
+@pytest.mark.parametrize("filled", [pytest.param(550_000, marks=pytest.mark.exhaustive), 700_000])
 def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, zoo: Path, filled: int) -> None:
     place = tmp_path / "small"
     place.mkdir()

@@ -58,9 +58,9 @@ def test_what_a_class_excuses_is_no_difference_and_what_it_does_not_is_one(tmp_p
 
 @pytest.mark.parametrize(("alike", "written"), [
     (1, "y = torch.where(torch.rand_like(q) < 0.7, q / 0.7, 0.0)"),
-    (1, "y = q * (torch.rand(2, 4, 8) < 0.7) / 0.7"),
-    (1, "y = q * torch.empty_like(q).bernoulli_(0.7).div_(0.7)"),
-    (1, "y = q * torch.bernoulli(torch.full(q.shape, 0.7)) / 0.7"),
+    pytest.param(1, "y = q * (torch.rand(2, 4, 8) < 0.7) / 0.7", marks=pytest.mark.exhaustive),
+    pytest.param(1, "y = q * torch.empty_like(q).bernoulli_(0.7).div_(0.7)", marks=pytest.mark.exhaustive),
+    pytest.param(1, "y = q * torch.bernoulli(torch.full(q.shape, 0.7)) / 0.7", marks=pytest.mark.exhaustive),
     (2, "y = q * (torch.rand_like(q) >= 0.3) / 0.7"),
 ])  # fmt: skip
 def test_dropout_as_it_may_be_written(tmp_path: Path, alike: int, written: str) -> None:
