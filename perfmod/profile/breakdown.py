@@ -14,8 +14,6 @@ SCHEMA_VERSION = 1
 
 _BUSY = 0.8
 """Share of a step from which on a device is busy enough to be what a step waits for."""
-_MUCH = 0.2
-"""Share of a step from which on a wait for synchronisations says what kind of step it is."""
 _GAINS = 0.02
 """A smaller share is not worth a line."""
 
@@ -29,6 +27,7 @@ class Bound(str, enum.Enum):
     COMPUTE = "compute-bound"
     MEMORY = "memory-bound"
     CPU = "on the CPU"
+    UNCLEAR = "unclear"
 
     @property
     def explained(self) -> str:
@@ -43,6 +42,7 @@ _EXPLAINED = {
     Bound.COMPUTE: "the GPU is busy with products and convolutions",
     Bound.MEMORY: "the GPU is busy moving data through its memory",
     Bound.CPU: "the step computes on the CPU",
+    Bound.UNCLEAR: "the GPU could not be looked at",
 }
 
 
@@ -131,7 +131,9 @@ class Breakdown:
         return None if self.busy_ms is None else max(0.0, self.step_ms - self.busy_ms)
 
 
-def breakdown(record: Mapping[str, Any], waits: Sequence[Wait], *, device: str, **told: Any) -> Breakdown:
+def breakdown(
+    record: Mapping[str, Any], waits: Sequence[Wait], *, device: str, is_on_gpu: bool, **told: Any
+) -> Breakdown:
     """What a P-run with plain steps has seen; `told` are further fields."""
     plain, trace, memory = record["plain"], record["trace"], record["memory"] or {}
     step_ms, loader_ms = plain["step_ms"], min(plain["loader_ms"], plain["step_ms"])
@@ -139,8 +141,7 @@ def breakdown(record: Mapping[str, Any], waits: Sequence[Wait], *, device: str, 
     sums = {"steps": plain["steps"], "step_ms": step_ms, "loader_ms": loader_ms, "loaders": loaders}
     if trace is None:
         levers = _levers(step_ms, loader_ms, None, 0.0)
-        is_starved = loader_ms > _MUCH * step_ms
-        bound = Bound.LOADER if is_starved or device != "cpu" else Bound.CPU
+        bound = Bound.LOADER if loader_ms > step_ms / 2 else Bound.UNCLEAR if is_on_gpu else Bound.CPU
         return Breakdown(bound, device, **sums, levers=levers, waits=tuple(waits), **told)
     # How long the device works does not depend on the profiler, unlike how long a step takes.
     busy_ms = min(step_ms, trace["busy_share"] * trace["step_ms"])
@@ -171,10 +172,10 @@ def _bound(step_ms: float, loader_ms: float, busy_ms: float, sync_ms: float, see
         computing = sum(share.ms for share in seen if share.work in COMPUTING)
         return Bound.COMPUTE if 2 * computing >= sum(share.ms for share in seen) else Bound.MEMORY
     idle_ms = step_ms - busy_ms
-    # While the loader is waited for, the device may still work on the step before.
-    if 2 * loader_ms >= idle_ms:
-        return Bound.LOADER
-    return Bound.SYNCS if sync_ms >= _MUCH * step_ms else Bound.LAUNCHES
+    # While either is waited for, the device may still work on what came before.
+    loader_ms, sync_ms = min(loader_ms, idle_ms), min(sync_ms, idle_ms)
+    parts = {Bound.LOADER: loader_ms, Bound.SYNCS: sync_ms, Bound.LAUNCHES: idle_ms - loader_ms - sync_ms}
+    return max(parts, key=parts.__getitem__)
 
 
 def _levers(step_ms: float, loader_ms: float, busy_ms: float | None, sync_ms: float) -> tuple[Lever, ...]:

@@ -16,6 +16,7 @@ class Work(str, enum.Enum):
     MATMUL = "matrix products"
     CONVOLUTION = "convolutions"
     ATTENTION = "fused attention"
+    RECURRENT = "recurrent layers"
     NORMALISATION = "normalisation"
     OPTIMIZER = "optimizer"
     REDUCTION = "reductions"
@@ -27,13 +28,14 @@ class Work(str, enum.Enum):
     OTHER = "other kernels"
 
 
-COMPUTING: Final = frozenset({Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION})
+COMPUTING: Final = frozenset({Work.MATMUL, Work.CONVOLUTION, Work.ATTENTION, Work.RECURRENT})
 """Work whose time is mostly arithmetic, at sizes that fill a device; the others wait for memory."""
 
 # The narrower before the wider: a convolution's kernel is also called a gemm, an optimizer's is elementwise.
 _SORTS: Final[tuple[tuple[Work, str], ...]] = (
     (Work.COPY, r"^Memcpy|^Memset|CatArrayBatchedCopy|direct_copy_kernel"),
     (Work.ATTENTION, r"flash_(?:fwd|bwd)|fmha|flash::|attention|_sdpa_"),
+    (Work.RECURRENT, r"(?:RNN|GRU|LSTM)_|cudnnRNN"),
     (Work.LAYOUT, r"nchwToNhwc|nhwcToNchw|[Tt]ranspose(?:_readWrite)?_|permute"),
     (Work.CONVOLUTION, r"conv(?:olve|olution)?|fprop|dgrad|wgrad|winograd|xmma_new"),
     (Work.OPTIMIZER, r"multi_tensor_apply|[Ff]used(?:Adam|Sgd|Adagrad)|adam|foreach"),

@@ -67,7 +67,7 @@ def _shares(found: Breakdown) -> Iterator[str]:
         yield "the GPU's work"
     for share in found.shares[:_MOST_SHARES]:
         name = " ".join(filter(None, (share.work.value, share.format)))
-        yield f"  {name:<28}{milliseconds(share.ms):>10}  {per_step(share.launches)} launches"
+        yield f"  {name:<28}{milliseconds(share.ms):>10}  {per_step(share.launches)} launched"
     rest = found.shares[_MOST_SHARES:]
     if rest:
         yield f"  {'the rest':<28}{milliseconds(sum(share.ms for share in rest)):>10}"
@@ -77,11 +77,15 @@ def _waits(found: Breakdown) -> Iterator[str]:
     if found.waits:
         yield "lines that make the CPU wait for the GPU, a step"
     for wait in found.waits[:_MOST_WAITS]:
-        yield f"  {wait.path}:{wait.line}  {per_step(wait.syncs)} times, {milliseconds(wait.ms)}{_said(wait)}"
+        yield f"  {wait.path}:{wait.line}  {_times(wait.syncs)}, {milliseconds(wait.ms)}{_said(wait)}"
         if wait.code:
             yield f"      {wait.code[:_LONGEST_CODE]}"
     if len(found.waits) > _MOST_WAITS:
         yield f"  and {counted(len(found.waits) - _MOST_WAITS, 'more line')}"
+
+
+def _times(count: float) -> str:
+    return "once" if count == 1 else f"{per_step(count)} times"
 
 
 def _said(wait: Wait) -> str:

@@ -55,6 +55,7 @@ def profile(request: Request, examined: Sequence[Examined], progress: Progress) 
         record,
         list(_waits(record, side, examined)),
         device=facts.gpu if request.device == "cuda" else machine.cpu() or "CPU",
+        is_on_gpu=request.device == "cuda",
         notes=tuple(_notes(record, request.device)),
         command=request.command,
         torch=facts.torch,

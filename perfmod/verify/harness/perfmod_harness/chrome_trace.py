@@ -121,9 +121,9 @@ class Trace:
         for span in self.work:
             if first <= span.start < idle:
                 row = found.setdefault(span.name, [0.0, 0.0])
-                row[0] += 1 / steps
-                row[1] += (span.end - span.start) / 1000 / steps
-        return found
+                row[0] += 1
+                row[1] += span.end - span.start
+        return {name: [count / steps, duration / 1000 / steps] for name, (count, duration) in found.items()}
 
     def _waits(self) -> Iterable[Span]:
         for calls in self._threads.values():
