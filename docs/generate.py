@@ -39,6 +39,7 @@ from rule_pages import ROOT, goldens_by_rule, page_path, render_rule_page, rende
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.config_schema import json_schema as config_schema
+from perfmod.profile.report import json_schema as profile_schema
 from perfmod.report import json as findings_json
 from perfmod.verify.report.schema import json_schema
 
@@ -49,6 +50,7 @@ else:
 
 RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
+PROFILE_SCHEMA = EVIDENCE_SCHEMA.with_name("profile.schema.json")
 FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
@@ -105,6 +107,7 @@ def generated() -> dict[Path, str]:
         page_path(rule): render_rule_page(rule, cases.get(rule.name, ()), measured.get(rule.code, ())) for rule in rules
     }
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
+    files[PROFILE_SCHEMA] = json.dumps(profile_schema(), indent=2) + "\n"
     files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
     files[FINDINGS_SCHEMA] = json.dumps(findings_json.schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)

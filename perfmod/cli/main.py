@@ -18,6 +18,7 @@ from perfmod.cli.config import config
 from perfmod.cli.explain import explain
 from perfmod.cli.lsp import lsp
 from perfmod.cli.migrate import migrate
+from perfmod.cli.profile import profile
 from perfmod.cli.revert import revert
 from perfmod.cli.review import review
 from perfmod.cli.rules import rules
@@ -36,6 +37,9 @@ app = typer.Typer(
 app.command(cls=WithScriptArgumentsIfVerified)(apply)
 app.command(cls=WithScriptArguments, short_help="Run a script before and after: the same training, a faster step?")(
     verify
+)
+app.command(cls=WithScriptArguments, short_help="Show what a script's step waits for, and what could be gained.")(
+    profile
 )
 app.command(short_help="List what makes training steps slow; for CI and pre-commit.")(check)
 app.command(short_help="Decide about rewrites one by one, in a terminal or a browser.")(review)

@@ -86,6 +86,8 @@ class Job:
             one at a time; empty where it is alone.
         place: T-run: its number among those that share the folder.
         turn_count: T-run: so often it is timed, each time with a warm-up and a window of these lengths.
+        plain_steps: P-run: steps before these of which only the time is taken, and how long they wait for batches;
+            with them, the record also tells of memory and of every kernel.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
         points: E-run: lines where values are looked at, for what could not be shown by reading the code.
     """
@@ -118,6 +120,7 @@ class Job:
     turns: str = ""
     place: int = 0
     turn_count: int = 0
+    plain_steps: int = 0
     sync_steps: int = 5
     profile_steps: int = 5
     points: tuple[Point, ...] = ()

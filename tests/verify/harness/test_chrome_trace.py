@@ -97,6 +97,13 @@ def test_two_steps(event: Make) -> None:
     )
 
 
+def test_work_by_name(event: Make) -> None:
+    found = Trace(profiled_steps(event)).work_by_name(2)
+    assert found["triton_poi_0"] == pytest.approx([0.5, 0.15])
+    assert found["Memset (Device)"] == pytest.approx([0.5, 0.05])
+    assert not {"before", "after"} & found.keys()
+
+
 @pytest.mark.parametrize("missing", ["perfmod:first", "perfmod:last", "perfmod:idle"])
 def test_a_trace_without_a_mark_is_not_whole(event: Make, missing: str) -> None:
     assert not Trace(each for each in profiled_steps(event) if each["name"] != missing).is_whole()

@@ -38,6 +38,15 @@ def test_on_the_cpu_nothing_waits(tmp_path: Path) -> None:
     assert (child.record["ended"], child.record["steps"], child.stdout) == ("steps", {"0": 12}, "")
 
 
+def test_steps_of_which_only_the_time_is_taken(tmp_path: Path) -> None:
+    child = profiled(tmp_path, ON_CPU.format(steps=50), plain_steps=6)
+    assert child.record["steps"] == {"0": 18}
+    plain = child.record["plain"]
+    assert (plain["steps"], plain["loader_ms"], plain["loaders"]) == (6, 0.0, [])
+    assert plain["step_ms"] > 0
+    assert (child.record["work"], child.record["memory"], child.record["on_cpu"]) == (None, None, False)
+
+
 @pytest.mark.parametrize(("steps", "watched", "profiled_steps"), [(2, 0, 0), (5, 2, 0), (10, 4, 3)])
 def test_a_script_that_ends_early(tmp_path: Path, steps: int, watched: int, profiled_steps: int) -> None:
     child = profiled(tmp_path, ON_CPU.format(steps=steps))
@@ -190,6 +199,17 @@ def test_what_a_step_copies(tmp_path: Path, line: str, pageable: int, to_device:
     assert trace["kernels"] == int(trace["kernels"]) > 5
     assert 0 < trace["busy_share"] < 1
     assert trace["step_ms"] > 0
+
+
+@pytest.mark.cuda
+def test_what_the_device_does_and_has(tmp_path: Path) -> None:
+    script = HEAD.format(line="loss.item()", steps=60)
+    record = profiled(tmp_path, script, "cuda", plain_steps=5).record
+    assert record["plain"]["steps"] == 5
+    assert sum(row[0] for row in record["work"].values()) >= record["trace"]["kernels"]
+    busy = record["trace"]["busy_share"] * record["trace"]["step_ms"]
+    assert sum(row[1] for row in record["work"].values()) >= 0.99 * busy
+    assert 0 < record["memory"]["peak_reserved_mib"] < record["memory"]["total_mib"]
 
 
 @pytest.mark.cuda

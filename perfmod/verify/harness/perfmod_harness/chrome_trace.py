@@ -114,6 +114,17 @@ class Trace:
             "busy_share": covered([(span.start, min(span.end, idle)) for span in work]) / (idle - first),
         }
 
+    def work_by_name(self, steps: int) -> dict[str, list[float]]:
+        """What the device did in the profiled steps: how often and for how many milliseconds a step, by name."""
+        first, idle = self.marks[FIRST_MARK].end, self.marks[IDLE_MARK].start
+        found: dict[str, list[float]] = {}
+        for span in self.work:
+            if first <= span.start < idle:
+                row = found.setdefault(span.name, [0.0, 0.0])
+                row[0] += 1
+                row[1] += span.end - span.start
+        return {name: [count / steps, duration / 1000 / steps] for name, (count, duration) in found.items()}
+
     def _waits(self) -> Iterable[Span]:
         for calls in self._threads.values():
             for call in calls:
