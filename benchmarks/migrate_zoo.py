@@ -10,7 +10,7 @@ is missing is fetched from GitHub. They are cloned before they are migrated, so 
 - `dask`: forty of them by one local process, and through Dask with two and four workers: the rows have to be the same.
 - `branches`: of those with changes forty get branches. In a clean clone, `git am` of the patches, `git apply` of the
   diff, `perfmod apply` and the branch have to come to the same tree, byte for byte.
-- `kills`: twelve with branches are killed (SIGKILL) at twenty random moments, each time followed by `resume`; rows and
+- `kills`: six with branches are killed (SIGKILL) at twenty random moments, each time followed by `resume`; rows and
   trees have to be those of an undisturbed run.
 - `edits`: the forty once more, after a commit in three of them: three have to be analysed.
 
@@ -48,7 +48,7 @@ LOOKED: Final = 120
 """Projects among which those with changes are looked for."""
 LARGE: Final = frozenset({"huggingface/diffusers", "dmlc/dgl", "pyg-team/pytorch_geometric"})
 """Those that take minutes each; only the part `all` has them."""
-KILLED: Final = 12
+KILLED: Final = 6
 KILLS: Final = 20
 FAR: Final = 10_000
 LONGEST: Final = 3600.0
