@@ -48,7 +48,6 @@ ON_THE_CPU: Final = {
     name: Case(path, ("--steps", "40"))
     for name, path in {
         "text": "examples/text/train.py",
-        "classifier": "examples/classifier/train.py",
         "digits": "examples/digits/train.py",
         "segmentation": "examples/segmentation/train.py",
     }.items()

@@ -284,7 +284,7 @@ def kills(zoo: Zoo) -> Row:
         found.append(
             {
                 "moment": round(moment, 2),
-                "pieces_done": done,
+                "pieces_done": len(done),
                 "rows": stable(campaign) == wanted,
                 "trees": _branch_trees(zoo, chosen) == trees,
                 "repeated": _repeated(campaign, done),

@@ -45,7 +45,7 @@ def render_zoo(measured: Mapping[str, Any] | None) -> str:
 def render_seats(measured: Iterable[Mapping[str, Any]]) -> str:
     """Verifications of scripts while other projects are analysed; nothing where nothing was measured."""
     lines = [
-        table_row("six scripts", "where", "proven", "at once, at most", "analyses beside", "took"),
+        table_row("how they ran", "where", "proven", "at once, at most", "analyses beside", "took"),
         table_row("---", "---", "--:", "--:", "--:", "--:"),
     ]
     for run in measured:
