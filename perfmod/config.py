@@ -8,7 +8,7 @@ from attrs import define, evolve, field, frozen
 
 from perfmod.config_files import config_in
 from perfmod.config_table import Config, PerFileIgnore
-from perfmod.transforms.policy import MOST_WORKERS, Target
+from perfmod.transforms.policy import MOST_WORKERS, CompileMode, HalfType, Target
 
 
 @frozen
@@ -31,8 +31,9 @@ class Settings:
     """What holds for a file.
 
     Attributes:
-        select, ignore, unsafe, low_impact, assume, target, workers, time_limit: as in `Config`, after the command line
-            had its say; what the configuration adds to its selection is in `select`.
+        select, ignore, unsafe, low_impact, assume, target, workers, half_type, compile_mode, report_every, time_limit:
+            as in `Config`, after the command line had its say; what the configuration adds to its selection is in
+            `select`.
         extend_select: what the command line adds, which no `ignore` takes back.
         per_file_ignores, exclude, force_exclude: as in `Config`, likewise.
         proposing: a run will decide what is kept, so whatever it can prove is applied, see `Choice`.
@@ -55,6 +56,9 @@ class Settings:
     force_exclude: bool = False
     assume: tuple[str, ...] = ()
     workers: int = MOST_WORKERS
+    half_type: HalfType = HalfType.BFLOAT16
+    compile_mode: CompileMode = CompileMode.DEFAULT
+    report_every: int | None = None
 
     @property
     def root(self) -> Path | None:
@@ -124,4 +128,7 @@ def _settings(config: Config, options: Options) -> Settings:
         force_exclude=config.force_exclude if options.force_exclude is None else options.force_exclude,
         assume=config.assume,
         workers=config.workers,
+        half_type=config.half_type,
+        compile_mode=config.compile_mode,
+        report_every=config.report_every,
     )

@@ -11,7 +11,7 @@ import attrs
 from attrs import field, frozen
 
 from perfmod.ignores import Patterns
-from perfmod.transforms.policy import MOST_WORKERS, Target
+from perfmod.transforms.policy import MOST_WORKERS, CompileMode, HalfType, Target
 from perfmod.transforms.questions import Predicate
 
 _STRINGS = {"type": "array", "items": {"type": "string"}}
@@ -95,6 +95,16 @@ _TARGET = Kind(
     '"cuda" or "portable"',
     {"type": "string", "enum": [target.value for target in Target]},
     lambda value: value in [target.value for target in Target],
+)
+_HALF_TYPE = Kind(
+    '"bfloat16" or "float16"',
+    {"type": "string", "enum": [each.value for each in HalfType]},
+    lambda value: value in [each.value for each in HalfType],
+)
+_COMPILE_MODE = Kind(
+    f"one of {', '.join(repr(mode.value) for mode in CompileMode)}".replace("'", '"'),
+    {"type": "string", "enum": [mode.value for mode in CompileMode]},
+    lambda value: value in [mode.value for mode in CompileMode],
 )
 _SECONDS = Kind(
     "a positive number of seconds",
@@ -198,6 +208,24 @@ class Config:
     workers: int = field(
         default=MOST_WORKERS,
         metadata=_about(_COUNT, "the most loader workers that a rewrite writes", "workers = 4"),
+    )
+    half_type: HalfType = field(
+        default=HalfType.BFLOAT16,
+        converter=HalfType,
+        metadata=_about(_HALF_TYPE, "the type that mixed precision computes in", 'half-type = "float16"'),
+    )
+    compile_mode: CompileMode = field(
+        default=CompileMode.DEFAULT,
+        converter=CompileMode,
+        metadata=_about(
+            _COMPILE_MODE, "the mode of `torch.compile` that a rewrite writes", 'compile-mode = "reduce-overhead"'
+        ),
+    )
+    report_every: int | None = field(
+        default=None,
+        metadata=_about(
+            _COUNT, "report every so many steps what is reported in each (PM107, where selected)", "report-every = 100"
+        ),
     )
     time_limit: float = field(
         default=120,

@@ -59,7 +59,14 @@ def rules_for(settings: Settings, known: Sequence[Card] | None = None) -> tuple[
         low_impact=settings.low_impact,
         proposing=settings.proposing,
         accepted=frozenset(settings.accepted),
-        policy=Policy(settings.target, settings.workers, frozenset(settings.assume)),
+        policy=Policy(
+            settings.target,
+            settings.workers,
+            frozenset(settings.assume),
+            settings.half_type,
+            settings.compile_mode,
+            settings.report_every,
+        ),
     )
 
 
