@@ -37,7 +37,7 @@ class Choice:
             that change the training.
         low_impact: apply what is safe and worth little, too.
         proposing: apply whatever a run can prove: what is worth little, open questions and opt-in rules, as long as
-            they compute the same (classes bitwise and rounding).
+            their results lie within this class; None applies what was asked for alone.
         accepted: fingerprints of findings that a person accepted, whatever their outcome is by default.
         withheld: findings that are not applied whatever else is said.
         policy: what the project decided for all rules.
@@ -46,14 +46,16 @@ class Choice:
     unsafe: bool = False
     opted_in: frozenset[str] = frozenset()
     low_impact: bool = False
-    proposing: bool = False
+    proposing: Numerics | None = None
     accepted: frozenset[str] = frozenset()
     withheld: Mapping[Place, Withheld] = field(factory=dict)
     policy: Policy = Policy()
 
     def admits(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether a finding that has edits may be applied."""
-        return self.is_chosen(finding, rule) or (self.proposing and finding.numerics in _PROVABLE)
+        return self.is_chosen(finding, rule) or (
+            self.proposing is not None and finding.numerics.is_within(self.proposing)
+        )
 
     def is_chosen(self, finding: Finding, rule: Rule | Card) -> bool:
         """Whether somebody asked for it or accepted it; an open question of a rule on request needs both flags."""
@@ -78,10 +80,6 @@ class Withheld:
     reason: str
     is_open: bool = False
     in_review: bool = False
-
-
-_PROVABLE = (Numerics.BITWISE, Numerics.ROUNDING)
-"""Classes whose results a run can compare with the original's."""
 
 
 def is_on_request(finding: Finding, rule: Rule | Card) -> bool:

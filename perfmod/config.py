@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
 from perfmod.config_files import config_in
 from perfmod.config_table import Config, PerFileIgnore
+from perfmod.transforms.finding import Numerics
 from perfmod.transforms.policy import MOST_WORKERS, CompileMode, HalfType, Target
 
 
 @frozen
 class Options:
-    """What the command line says; None and empty say nothing."""
+    """What the command line says; None and empty say nothing.
+
+    Attributes:
+        instead: fields of `Settings` with values that hold whatever the configuration says.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     unsafe: bool | None = None
     time_limit: float | None = None
     low_impact: bool | None = None
-    proposing: bool = False
+    proposing: Numerics | None = None
     extend_select: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     force_exclude: bool | None = None
+    instead: tuple[tuple[str, Any], ...] = ()
 
 
 @frozen
@@ -36,7 +43,7 @@ class Settings:
             `select`.
         extend_select: what the command line adds, which no `ignore` takes back.
         per_file_ignores, exclude, force_exclude: as in `Config`, likewise.
-        proposing: a run will decide what is kept, so whatever it can prove is applied, see `Choice`.
+        proposing: a run will decide what is kept, so whatever it can prove within a class is applied, see `Choice`.
         accepted: fingerprints of findings that are applied whatever their outcome is by default, in order.
         origin: the configuration that took part; None where there is none.
     """
@@ -48,7 +55,7 @@ class Settings:
     unsafe: bool = False
     low_impact: bool = False
     target: Target = Target.CUDA
-    proposing: bool = False
+    proposing: Numerics | None = None
     accepted: tuple[str, ...] = ()
     time_limit: float = Config().time_limit
     origin: Path | None = None
@@ -112,7 +119,7 @@ def settings_for(folder: Path, options: Options) -> Settings:
 
 def _settings(config: Config, options: Options) -> Settings:
     configured = (*(config.select or ("ALL",)), *config.extend_select) if config.extend_select else config.select
-    return Settings(
+    settings = Settings(
         select=options.select or configured,
         extend_select=options.extend_select,
         ignore=options.ignore or (() if options.select else config.ignore),
@@ -132,3 +139,4 @@ def _settings(config: Config, options: Options) -> Settings:
         compile_mode=config.compile_mode,
         report_every=config.report_every,
     )
+    return evolve(settings, **dict(options.instead))

@@ -28,6 +28,11 @@ class Numerics(str, enum.Enum):
         """What that means for results, for somebody who does not know the names."""
         return _NUMERICS_WORDS[self]
 
+    def is_within(self, widest: Numerics) -> bool:
+        """Whether results lie no further apart than another class allows."""
+        order = list(Numerics)
+        return order.index(self) <= order.index(widest)
+
 
 _NUMERICS_WORDS: Final[Mapping[Numerics, str]] = {
     Numerics.BITWISE: "equal to the last bit",

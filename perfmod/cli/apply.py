@@ -130,6 +130,7 @@ def apply(
     from perfmod.report.rows import finding_rows
     from perfmod.report.rows import report as rows_of
     from perfmod.review.settling import Settling
+    from perfmod.transforms.finding import Numerics
 
     paths = paths or []
     require_fitting(context, paths)
@@ -160,7 +161,7 @@ def apply(
     results = examined(
         paths,
         # What a run can decide is proposed to it, unless people have decided; only what is proven is written.
-        evolve(settle.options(chosen), proposing=verify and decisions is None),
+        evolve(settle.options(chosen), proposing=Numerics.ROUNDING if verify and decisions is None else None),
         jobs,
         use_cache=use_cache,
         isolated=isolated,

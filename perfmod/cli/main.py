@@ -23,6 +23,7 @@ from perfmod.cli.revert import revert
 from perfmod.cli.review import review
 from perfmod.cli.rules import rules
 from perfmod.cli.script_arguments import WithScriptArguments, WithScriptArgumentsIfVerified
+from perfmod.cli.tune import tune
 from perfmod.cli.verify import verify
 from perfmod.errors import ExitCode, PerfmodError
 
@@ -41,6 +42,7 @@ app.command(cls=WithScriptArguments, short_help="Run a script before and after: 
 app.command(cls=WithScriptArguments, short_help="Show what a script's step waits for, and what could be gained.")(
     profile
 )
+app.command(cls=WithScriptArguments, short_help="Find the fastest training that is still the same, on your GPU.")(tune)
 app.command(short_help="List what makes training steps slow; for CI and pre-commit.")(check)
 app.command(short_help="Decide about rewrites one by one, in a terminal or a browser.")(review)
 app.add_typer(migrate, name="migrate", short_help="Rewrite many projects, and keep state and results in a folder.")

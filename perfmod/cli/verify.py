@@ -127,6 +127,7 @@ def verify(
     from perfmod.cli.verifying import needs_extra
     from perfmod.report.output import console, status, write_result
     from perfmod.review.settling import Settling
+    from perfmod.transforms.finding import Numerics
 
     with needs_extra():
         from perfmod.verify import staleness, verification
@@ -166,7 +167,7 @@ def verify(
             chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
             found = examined(
                 [script],
-                evolve(chosen, proposing=propose is Propose.ALL),
+                evolve(chosen, proposing=Numerics.ROUNDING if propose is Propose.ALL else None),
                 isolated=isolated,
                 settle=Settling.of(None, use_cache=True),
             )

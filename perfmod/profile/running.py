@@ -38,11 +38,23 @@ def profile(request: Request, examined: Sequence[Examined], progress: Progress) 
     facts.require(request.device)
     tree = Tree.of(request.script, request.links)
     side = Side(ORIGINAL, tree, request.script.relative_to(tree.root))
-    job = Job(Mode.PROFILE, Path(), Path(), request.device, plain_steps=request.steps)
     with terminable(), Scratch.temporary() as scratch:
-        progress(f"timing {request.steps} steps, then profiling {job.sync_steps + job.profile_steps}")
         call = Call(facts.python, request.arguments, Path.cwd(), None)
-        ran = Runner(scratch, call, request.timeout).run(side, job)
+        return look(Runner(scratch, call, request.timeout), side, request, facts, examined, progress)
+
+
+def look(
+    runner: Runner,
+    side: Side,
+    request: Request,
+    facts: machine.Facts,
+    examined: Sequence[Examined],
+    progress: Progress,
+) -> Breakdown:
+    """The same with a runner that is there already. Raises `Failure`."""
+    job = Job(Mode.PROFILE, Path(), Path(), request.device, plain_steps=request.steps)
+    progress(f"timing {request.steps} steps, then profiling {job.sync_steps + job.profile_steps}")
+    ran = runner.run(side, job)
     name = shown(from_here(request.script))
     if ran.trouble is not None:
         raise Failure(f"{name}: {ran.trouble.reason}")

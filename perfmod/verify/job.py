@@ -86,6 +86,8 @@ class Job:
             one at a time; empty where it is alone.
         place: T-run: its number among those that share the folder.
         turn_count: T-run: so often it is timed, each time with a warm-up and a window of these lengths.
+        batches_at_hand: T-run: so many batches of each loader are kept and handed out again, so that the step is timed
+            without its loader; 0 leaves loaders as they are.
         plain_steps: P-run: steps before these of which only the time is taken, and how long they wait for batches;
             with them, the record also tells of memory and of every kernel.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
@@ -120,6 +122,7 @@ class Job:
     turns: str = ""
     place: int = 0
     turn_count: int = 0
+    batches_at_hand: int = 0
     plain_steps: int = 0
     sync_steps: int = 5
     profile_steps: int = 5

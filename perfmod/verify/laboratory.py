@@ -103,7 +103,7 @@ class Laboratory:
         if not self.first:
             limit = self.request.timeout
             self.progress(f"first runs; how long they take is not known yet: {len(jobs)} of at most {limit:g} s each")
-        found = self.runner.run_all(jobs, self._at_once())
+        found = self.runner.run_all(jobs, self.at_once())
         self._repeat_without_states(jobs, found)
         if not self.first and self._learns_from(found[0]):
             self._states.clear()
@@ -128,12 +128,15 @@ class Laboratory:
             ran = self.runner.run(side, self._job(Mode.TIMING, warmup_seconds=warm_up, window_seconds=window))
         return ran, Load(meter.share)
 
-    def time_by_turns(self, sides: Sequence[Side]) -> list[tuple[Ran, Load]]:
-        """T-runs that are warm at the same time, and timed one at a time, with what they had beside them."""
+    def time_by_turns(self, sides: Sequence[Side], batches_at_hand: int = 0) -> list[tuple[Ran, Load]]:
+        """T-runs that are warm at the same time, and timed one at a time, with what they had beside them.
+
+        With batches at hand, they are timed without their loaders.
+        """
         turns = Turns(self.runner.scratch.states(), len(sides))
         warm_up, window = _SECONDS_OF_TURNS
         lengths = {"warmup_seconds": warm_up, "window_seconds": window, "window_steps": _STEPS_OF_A_TURN}
-        shared = {"turns": str(turns.folder), "turn_count": COUNT}
+        shared = {"turns": str(turns.folder), "turn_count": COUNT, "batches_at_hand": batches_at_hand}
         jobs = [(side, self._job(Mode.TIMING, place=place, **lengths, **shared)) for place, side in enumerate(sides)]
         return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
 
@@ -141,7 +144,7 @@ class Laboratory:
         """How many processes of each side may be warm at the same time; 0 where they are to be timed each alone."""
         if not self.request.quick or self.request.nproc is not None or self._longest_step() > _LONGEST_STEP_OF_TURNS:
             return 0
-        pairs = self._at_once() // 2
+        pairs = self.at_once() // 2
         return pairs if pairs >= _FEWEST_PAIRS else 0
 
     def _longest_step(self) -> float:
@@ -200,7 +203,7 @@ class Laboratory:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
 
-    def _at_once(self) -> int:
+    def at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
         threads = os.cpu_count() or 1
         if self.request.device == "cpu":

@@ -98,6 +98,10 @@ class Rewriting:
         """The files with the rules of `stack` alone; files that these leave as they are come back unchanged."""
         return [self._under(each, stack) for each in self.examined if each.task is not None]
 
+    def restricted(self, stack: Collection[str]) -> Rewriting:
+        """The same with the rules of `stack` alone."""
+        return Rewriting(tuple(self._under(each, stack) for each in self.examined))
+
     def replacements(self, stack: Collection[str]) -> dict[Path, bytes]:
         """New bytes by real path, for the files that the rules of `stack` change."""
         changed = (each for each in self.under(stack) if each.result.outcome is Outcome.CHANGED)

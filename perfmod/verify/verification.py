@@ -56,7 +56,7 @@ def compare(request: Request, progress: Progress) -> Evidence:
     """Compare two scripts. Raises `UsageMistake` and `Failure`."""
     assert request.against is not None
     assert request.numerics is not None
-    with _opened(request, progress) as verification:
+    with opened(request, progress) as verification:
         tree = Tree.of(request.against, request.links)
         rewritten = Side(REWRITTEN, tree, request.against.relative_to(tree.root))
         return verification.of_side(Candidate(rewritten, request.numerics))
@@ -66,7 +66,7 @@ def verify(request: Request, rewriting: Rewriting, progress: Progress) -> Eviden
     """Compare a script with what the rules make of it. Raises `UsageMistake` and `Failure`."""
     if not rewriting.stack:
         return Recorder(request).nothing_to_do(rewriting)
-    with _opened(request, progress) as verification:
+    with opened(request, progress) as verification:
         return verification.of_stack(rewriting)
 
 
@@ -78,12 +78,13 @@ def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> t
     """
     if not rewriting.stack:
         return Recorder(request).nothing_to_do(rewriting), list(rewriting.examined)
-    with _opened(request, progress) as verification:
+    with opened(request, progress) as verification:
         return verification.of_best_stack(rewriting)
 
 
 @contextlib.contextmanager
-def _opened(request: Request, progress: Progress) -> Iterator[Verification]:
+def opened(request: Request, progress: Progress) -> Iterator[Verification]:
+    """A verification and its scratch folder, for as long as that exists. Raises `UsageMistake` and `Failure`."""
     recorder = Recorder(request)
     progress("checking the interpreter")
     facts = machine.probe(request.python)
@@ -93,29 +94,34 @@ def _opened(request: Request, progress: Progress) -> Iterator[Verification]:
     with terminable(), Scratch.temporary() as scratch:
         lab = Laboratory(Runner(scratch, call, request.timeout), request, progress, facts.free_mib)
         original = Side(ORIGINAL, tree, request.script.relative_to(tree.root))
-        yield Verification(request, lab, original, recorder)
+        yield Verification(request, lab, original, recorder, facts)
 
 
 @define
 class Verification:
-    """One verification, while its scratch folder exists."""
+    """One verification, while its scratch folder exists.
+
+    Attributes:
+        prover: judges candidates against the original; shared by all that is judged.
+    """
 
     request: Request
     lab: Laboratory
     original: Side
     recorder: Recorder
-    _prover: Prover = field(init=False)
+    facts: machine.Facts
+    prover: Prover = field(init=False)
     _unseen: tuple[str, ...] = ()
     _withheld: dict[Place, Withheld] = field(factory=dict)
     _observed: dict[Place, tuple[str, ...]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._prover = Prover(self.lab, self.original)
+        self.prover = Prover(self.lab, self.original)
 
     def of_side(self, candidate: Candidate) -> Evidence:
         """The record of comparing the original with another side."""
         try:
-            (equality,) = self._prover.judge([candidate])
+            (equality,) = self.prover.judge([candidate])
         except CannotRun as error:
             return self._not_run(error)
         if equality.verdict is not Verdict.PROVEN or self.request.device == "cpu":
@@ -128,7 +134,7 @@ class Verification:
     def of_stack(self, rewriting: Rewriting) -> Evidence:
         """The record of comparing the original with all that the rules make of it."""
         try:
-            stacks = StackJudge(self._watched(self._exercised(rewriting)), self._prover)
+            stacks = StackJudge(self.settled(rewriting), self.prover)
             if not stacks.whole:
                 return self._told(self._nothing_to_do(stacks.rewriting), rewriting)
             kept = stacks.keep(quick=self.request.quick)
@@ -145,8 +151,9 @@ class Verification:
 
     def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, list[Examined]]:
         """The record of comparing the original with what is equal and pays, and the files with that alone."""
+        self._withheld, self._observed = {}, {}
         try:
-            exercised = self._watched(self._exercised(rewriting))
+            exercised = self.settled(rewriting)
             if exercised.stack:
                 evidence, kept, exercised = self._best(exercised)
             else:
@@ -165,11 +172,11 @@ class Verification:
         search = Narrowing(rewriting, self._equality, self.request.budget)
         narrowed, equality = search.proven()
         self._withheld.update(search.withdrawn)
-        gone = StackJudge(rewriting, self._prover, {rewriting.stack: search.whole})
+        gone = StackJudge(rewriting, self.prover, {rewriting.stack: search.whole})
         if equality is None or not narrowed.stack:
             record = self._record(gone.side(gone.whole), search.whole)
             return evolve(record, rules=gone.rows((), (), None)), (), narrowed
-        evidence, kept = self._paying(StackJudge(narrowed, self._prover, {narrowed.stack: equality}))
+        evidence, kept = self._paying(StackJudge(narrowed, self.prover, {narrowed.stack: equality}))
         chosen = (
             narrowed
             if kept
@@ -178,7 +185,7 @@ class Verification:
         if not kept and chosen.stack and chosen.findings != narrowed.findings:
             equality = self._equality(chosen)
             if equality.verdict is Verdict.PROVEN:
-                evidence, kept = self._paying(StackJudge(chosen, self._prover, {chosen.stack: equality}))
+                evidence, kept = self._paying(StackJudge(chosen, self.prover, {chosen.stack: equality}))
                 narrowed = chosen
         withdrawn = []
         for row in gone.rows((), (), None):
@@ -189,7 +196,7 @@ class Verification:
         return evolve(evidence, rules=tuple(rows)), kept, narrowed
 
     def _equality(self, rewriting: Rewriting) -> Equality:
-        (equality,) = StackJudge(rewriting, self._prover).judge([rewriting.stack])
+        (equality,) = StackJudge(rewriting, self.prover).judge([rewriting.stack])
         return equality
 
     def _paying(self, stacks: StackJudge) -> tuple[Evidence, Stack]:
@@ -210,12 +217,16 @@ class Verification:
         )
         return evolve(evidence, rules=gone), ()
 
+    def settled(self, rewriting: Rewriting) -> Rewriting:
+        """Without the findings that a run of the original shows to be wrong, or nothing about. Raises `CannotRun`."""
+        return self._watched(self.exercised(rewriting))
+
     def _watched(self, rewriting: Rewriting) -> Rewriting:
         """Without the findings that nobody asked for and whose open questions a run of the original does not answer."""
         watch = Watch.of(rewriting, self.original.tree.root, self.request.device)
         if not watch.points:
             return rewriting
-        self._prover.imported()  # says whether the script runs, and how its steps are counted
+        self.prover.imported()  # says whether the script runs, and how its steps are counted
         self.lab.progress("watching the original")
         self._withheld, self._observed = watch.decided(self.lab.look(self.original, watch.points))
         return rewriting.without(self._withheld)
@@ -253,7 +264,7 @@ class Verification:
                 )
         return evolve(evidence, findings=tuple(rows))
 
-    def _exercised(self, rewriting: Rewriting) -> Rewriting:
+    def exercised(self, rewriting: Rewriting) -> Rewriting:
         """Without the findings in files that the script does not import: nothing that a run shows is about them.
 
         Where a finding in an imported file changes another one along with it, that one is still written.
@@ -261,7 +272,7 @@ class Verification:
         script = self.original.tree.root / self.original.script
         if all(each.file.real == script for each in rewriting.files):
             return rewriting
-        imported = self._prover.imported()
+        imported = self.prover.imported()
         unseen = {each.file.real for each in rewriting.files} - imported
         if not unseen:
             return rewriting
@@ -304,7 +315,7 @@ class Verification:
             return speed
         self.lab.progress("repeating a result that looks too good")
         try:
-            (again,) = Prover(self.lab, self.original, seed=self._prover.seed + 1).judge([candidate])
+            (again,) = Prover(self.lab, self.original, seed=self.prover.seed + 1).judge([candidate])
         except CannotRun as error:
             # It did run on the first inputs, so this is no failure of the whole.
             again = Equality(Verdict.INCONCLUSIVE, f"the original cannot be judged: {error}", "")

@@ -15,6 +15,7 @@ from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import UNFIT
 from perfmod.verify.narrowing import OVER, Narrowing, groups
 from perfmod.verify.stacks import Rewriting
+from perfmod.transforms.finding import Numerics
 
 SCRIPT = """\
 import torch
@@ -31,7 +32,7 @@ torch_risky(loss)
 def rewriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rewriting:
     monkeypatch.setattr(catalog, "rules", lambda: RULES)
     (tmp_path / "train.py").write_text(SCRIPT)
-    return Rewriting.of(examine(["train.py"], Options(proposing=True), cwd=tmp_path, use_cache=False))
+    return Rewriting.of(examine(["train.py"], Options(proposing=Numerics.ROUNDING), cwd=tmp_path, use_cache=False))
 
 
 def written(rewriting: Rewriting) -> str:

@@ -15,6 +15,7 @@ from perfmod.verify.job import Mode, Point
 from perfmod.verify.running import Ran, Watched, _watched
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.watching import Watch
+from perfmod.transforms.finding import Numerics
 
 SCRIPT = """\
 import torch
@@ -36,7 +37,7 @@ for step in range(3):
 def rewriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rewriting:
     monkeypatch.setattr(catalog, "rules", lambda: RULES)
     (tmp_path / "train.py").write_text(SCRIPT)
-    return Rewriting.of(examine(["train.py"], Options(proposing=True), cwd=tmp_path, use_cache=False))
+    return Rewriting.of(examine(["train.py"], Options(proposing=Numerics.ROUNDING), cwd=tmp_path, use_cache=False))
 
 
 def test_questions_about_names_are_watched_and_others_stay_open(rewriting: Rewriting, tmp_path: Path) -> None:
@@ -66,7 +67,7 @@ def test_questions_about_names_are_watched_and_others_stay_open(rewriting: Rewri
 def test_what_the_user_admits_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "rules", lambda: RULES)
     (tmp_path / "train.py").write_text(SCRIPT)
-    found = examine(["train.py"], Options(proposing=True, unsafe=True), cwd=tmp_path, use_cache=False)
+    found = examine(["train.py"], Options(proposing=Numerics.ROUNDING, unsafe=True), cwd=tmp_path, use_cache=False)
     assert len(Rewriting.of(found).findings) == 3
     assert not Watch.of(Rewriting.of(found), tmp_path, "cpu").points
 

@@ -95,9 +95,10 @@ class Memory:
     rewritten: float | None
 
 
+RESERVED = "device, reserved"
 _KINDS = (
     ("device, allocated", "peak_allocated_mib"),
-    ("device, reserved", "peak_reserved_mib"),
+    (RESERVED, "peak_reserved_mib"),
     ("host, resident set of all processes", "peak_resident_mib"),
     ("host, growth of /dev/shm", "peak_shm_mib"),
 )

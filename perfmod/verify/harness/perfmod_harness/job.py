@@ -43,6 +43,7 @@ class Job:
     turns: str
     place: int
     turn_count: int
+    batches_at_hand: int
     plain_steps: int
     sync_steps: int
     profile_steps: int

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import torch
 from torch.utils import data
 
-from . import compilations, process
+from . import at_hand, compilations, process
 from .clocks import DeviceClock, HostClock
 from .observer import Observer
 from .step_watch import StepWatch, uses_device
@@ -53,6 +53,8 @@ def begin(job: Job) -> None:
     """Time the steps of this process."""
     timing = Timing(job)
     note_loaders(timing.loaders)
+    if job.batches_at_hand:
+        at_hand.begin(job.batches_at_hand)
     StepWatch(job, timing).begin()
 
 

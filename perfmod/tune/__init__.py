@@ -1,0 +1,1 @@
+"""`perfmod tune`: finds the fastest training that is still the same, by running it."""

@@ -1,0 +1,113 @@
+"""Times stacks on the machine at hand, each next to the original, so that a machine that drifts does not matter."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from attrs import define, field
+
+from perfmod.tune.search import Trial
+from perfmod.tune.space import Space
+from perfmod.tune.stack import COMPILE, Stack
+from perfmod.verify.attribution import StackJudge
+from perfmod.verify.proving import Prover
+from perfmod.verify.running import Ran
+from perfmod.verify.sides import ORIGINAL, Side
+
+BATCHES: Final = 4
+"""Batches of each loader that are at hand."""
+_LIKELY: Final = 15.0
+"""Seconds for a first group, and for one in which models are compiled."""
+_LIKELY_COMPILED: Final = 60.0
+_WIDEST: Final = 5
+
+
+@define
+class Bench:
+    """Times stacks in groups that are warm at the same time.
+
+    Attributes:
+        deadline: on the clock of `time.monotonic`, for the last trial to end.
+        done: told of every trial.
+    """
+
+    space: Space
+    prover: Prover
+    deadline: float
+    done: Callable[[Trial], None] = lambda _trial: None
+    _longest: dict[bool, float] = field(factory=lambda: {False: _LIKELY, True: _LIKELY_COMPILED}, init=False)
+
+    def has_time(self, stacks: Sequence[Stack]) -> bool:
+        """Whether a group of these is likely to end in time."""
+        needed = sum(self._longest[is_compiled] for group, is_compiled in self._groups(stacks) if group)
+        return time.monotonic() + needed <= self.deadline
+
+    def __call__(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
+        """The trials of stacks, as far as there is time for them."""
+        found: dict[Stack, Trial] = {}
+        for group, is_compiled in self._groups(stacks):
+            if time.monotonic() + self._longest[is_compiled] > self.deadline:
+                continue
+            began = time.monotonic()
+            found.update((trial.stack, trial) for trial in self._group(group, at_hand))
+            self._longest[is_compiled] = time.monotonic() - began
+        return list(found.values())
+
+    def _groups(self, stacks: Sequence[Stack]) -> list[tuple[list[Stack], bool]]:
+        """Those that compile wait for each other, and nobody else for them."""
+        width = max(1, min(self.prover.lab.at_once(), _WIDEST) - 1)
+        groups = []
+        for is_compiled in (False, True):
+            some = [stack for stack in stacks if (COMPILE in stack.codes) is is_compiled]
+            groups += [(some[at : at + width], is_compiled) for at in range(0, len(some), width)]
+        return groups
+
+    def _group(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
+        lab = self.prover.lab
+        left = max(0.0, self.deadline - time.monotonic())
+        lab.progress(f"timing {', '.join(map(str, stacks))}; {left:.0f} s left for trials")
+        sides = [self.prover.original, *map(self.side, stacks)]
+        (original, _), *others = lab.time_by_turns(sides, BATCHES if at_hand else 0)
+        trials = []
+        for stack, (ran, _) in zip(stacks, others, strict=True):
+            trials.append(_trial(stack, at_hand, original, ran))
+            self.done(trials[-1])
+        return trials
+
+    def side(self, stack: Stack) -> Side:
+        """The script under a stack."""
+        return StackJudge(self.space.rewriting(stack), self.prover).side(tuple(sorted(stack.codes)))
+
+
+def _trial(stack: Stack, at_hand: bool, original: Ran, ran: Ran) -> Trial:
+    for side, each in ((ORIGINAL, original), ("", ran)):
+        reason = _no_time(each)
+        if reason:
+            return Trial(stack, at_hand, reason=": ".join(filter(None, (side, reason))))
+    record = ran.records[0]
+    recompiled = record["recompiled_in_window"]
+    if recompiled:
+        return Trial(stack, at_hand, reason=f"compiles again and again: {recompiled} times while it was timed")
+    return Trial(
+        stack,
+        at_hand,
+        ms=_mean_ms(ran),
+        original_ms=_mean_ms(original),
+        compile_seconds=record["compile_seconds"],
+        peak_mib=record["peak_reserved_mib"],
+    )
+
+
+def _no_time(ran: Ran) -> str:
+    """Why a run has no time."""
+    if ran.trouble is not None:
+        return ran.trouble.reason
+    if not all(record["window_steps"] for record in ran.records):
+        return "it ended before it could be timed"
+    return ""
+
+
+def _mean_ms(ran: Ran) -> float:
+    return max(1000.0 * float(record["window_seconds"]) / int(record["window_steps"]) for record in ran.records)

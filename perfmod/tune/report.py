@@ -1,0 +1,145 @@
+"""A search as lines for a terminal, as Markdown, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import asdict
+from rich.text import Text
+
+from perfmod.report import json_schema as schemas
+from perfmod.report.output import write_file
+from perfmod.tune.result import Offer, Row, Tuning
+from perfmod.tune.search import MOVES
+from perfmod.verify.evidence import Evidence, Verdict
+from perfmod.verify.report import files
+from perfmod.verify.report.wording import counted, duration, interval, mebibytes, milliseconds, ratio, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_MOST_ROWS = 12
+
+
+def render_json(found: Tuning) -> str:
+    """The document, ending in a newline. Its schema is `json_schema`."""
+    fields = asdict(found, value_serializer=lambda _, __, value: getattr(value, "value", value))
+    return json.dumps({"schema": fields.pop("schema"), **fields}, indent=2, allow_nan=False) + "\n"
+
+
+def json_schema() -> dict[str, Any]:
+    """What the JSON looks like."""
+    definitions: dict[str, Any] = {"number": {"type": "number"}}
+    record = schemas.record(Tuning, definitions)
+    return schemas.document("perfmod tune", record, definitions)
+
+
+def render(found: Tuning, console: Console, *, verbose: bool = False) -> None:
+    """Print what was chosen and what each class would bring, then what was tried and why it lost."""
+    for line in (*_head(found), *map(_offered, found.offers), *_tried(found, verbose=verbose), *_notes(found)):
+        console.print(Text(visible(line)), soft_wrap=True, highlight=False)
+
+
+def headline(found: Tuning) -> str:
+    """What came out, in one line."""
+    best = found.chosen
+    if best is None:
+        is_empty = not any(offer.stack for offer in found.offers)
+        return "left as it is: nothing that was tried is faster" if is_empty else "nothing faster is proven"
+    return f"{gain(best)} with {best.stack}"
+
+
+def gain(offer: Offer) -> str:
+    """How many times as fast, with its interval; empty where it was not timed."""
+    if offer.ratio is None or offer.low is None or offer.high is None:
+        return "as fast as the trials say"
+    return f"{ratio(offer.ratio)} ({interval(offer.low, offer.high)})"
+
+
+def _head(found: Tuning) -> Iterator[str]:
+    profile = found.profile
+    yield headline(found)
+    where = f"{profile.device}, torch {found.torch}"
+    bound = f"{profile.bound.value}: {profile.bound.explained}"
+    yield f"as written: {milliseconds(profile.step_ms)} a step, {bound} ({where})"
+    for lever in profile.levers[:1]:
+        yield f"at most: {milliseconds(lever.ms)} with {lever.name}"
+    yield "the fastest by how far results may differ"
+
+
+def _offered(offer: Offer) -> str:
+    if not offer.stack:
+        return f"  {offer.numerics:<12} nothing faster"
+    if not offer.verdict:
+        return f"  {offer.numerics:<12} {offer.stack}: not compared with the original yet"
+    if offer.verdict != Verdict.PROVEN.value:
+        return f"  {offer.numerics:<12} {offer.stack}: {offer.verdict}: {offer.reason}"
+    parts = [gain(offer)]
+    if offer.ms is not None:
+        parts.append(f"{milliseconds(offer.ms)} a step")
+    if offer.peak_mib is not None and offer.original_peak_mib is not None:
+        parts.append(f"{mebibytes(offer.original_peak_mib)} → {mebibytes(offer.peak_mib)} of memory")
+    if offer.break_even_step is not None:
+        parts.append(f"its longer start is earned back after {counted(offer.break_even_step, 'step')}")
+    return f"  {offer.numerics:<12} {offer.stack}: {', '.join(parts)}"
+
+
+def _tried(found: Tuning, *, verbose: bool) -> Iterator[str]:
+    resumed = ", with what an earlier call had found" if found.resumed else ""
+    yield f"tried: {counted(len(found.rows), 'stack')} in {duration(found.seconds)}{resumed}"
+    rows = sorted(found.rows, key=lambda row: (row.at_hand, -row.ratio))
+    for row in rows if verbose else rows[:_MOST_ROWS]:
+        yield f"  {tried(row)}"
+    if len(rows) > _MOST_ROWS and not verbose:
+        yield f"  and {counted(len(rows) - _MOST_ROWS, 'more')} (-v)"
+
+
+def tried(row: Row) -> str:
+    """What became of a trial."""
+    where = "batches at hand" if row.at_hand else "with the loader"
+    if row.ms is None or row.original_ms is None:
+        return f"{row.stack} ({where}): {row.reason}"
+    compiled = f", {row.compile_seconds:.0f} s to compile" if row.compile_seconds >= 1 else ""
+    slower = "" if row.ratio * MOVES >= 1.0 else ", slower"
+    times = f"{milliseconds(row.original_ms)} → {milliseconds(row.ms)}"
+    return f"{row.stack} ({where}): {ratio(row.ratio)}, {times}{compiled}{slower}"
+
+
+def _notes(found: Tuning) -> Iterator[str]:
+    if found.interrupted:
+        yield "note: interrupted; the same command goes on from here"
+    elif not found.complete:
+        left = f"not everything was tried within {duration(found.budget_seconds)}"
+        yield f"note: {left}; the same command goes on from here, and --budget gives it more time"
+    for note in found.notes:
+        yield f"note: {note}"
+
+
+def write(found: Tuning, evidence: Evidence | None, folder: Path) -> None:
+    """Write tune.json and tune.md to a folder, and the evidence for the best stack if any. Raises `Failure`."""
+    if evidence is not None:
+        files.write(evidence, folder)
+    for name, text in (("tune.json", render_json(found)), ("tune.md", render_markdown(found))):
+        write_file(folder / name, text.encode())
+
+
+def render_markdown(found: Tuning) -> str:
+    """The same for an issue or a pull request."""
+    lines = [f"# perfmod tune {found.script}", "", f"**{headline(found)}**", ""]
+    lines += [f"{line}  " for line in list(_head(found))[1:-1]]
+    lines += ["", "| results | stack | gain | step | verdict |", "| --- | --- | --: | --: | --- |"]
+    for offer in found.offers:
+        step = milliseconds(offer.ms) if offer.ms is not None else ""
+        faster = gain(offer) if offer.verdict == Verdict.PROVEN.value else ""
+        said = offer.verdict if offer.verdict in ("", Verdict.PROVEN.value) else f"{offer.verdict}: {offer.reason}"
+        lines.append(f"| {offer.means} | {offer.stack or 'nothing faster'} | {faster} | {step} | {said} |")
+    lines += ["", "<details><summary>What was tried</summary>", ""]
+    lines += [f"- {tried(row)}" for row in sorted(found.rows, key=lambda row: (row.at_hand, -row.ratio))]
+    lines += ["", "</details>", ""]
+    best = found.chosen
+    if best is not None:
+        lines += ["```diff", best.diff.rstrip("\n"), "```", ""]
+    return "\n".join([*lines, f"`{found.command}`", ""])

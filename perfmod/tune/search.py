@@ -1,0 +1,173 @@
+"""Looks for the fastest stack of a class with few trials.
+
+Settings interact: mixed precision alone may slow down a step that it halves together with another layout of memory. So
+whole stacks are tried first, and then each member of the fastest one is taken out again: it stays if the step is slower
+without it. Rules that are written by default may stay for nothing, others have to pay.
+
+Steps are timed with batches at hand, because the noise of a loader on shared processors is larger than most effects.
+Rules that feed the step are then judged with the loader as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from attrs import define, field, frozen
+
+from perfmod.profile.breakdown import Bound
+from perfmod.transforms.finding import Numerics
+from perfmod.transforms.policy import CompileMode
+from perfmod.tune.space import Space
+from perfmod.tune.stack import COMPILE, Stack
+
+PAYS: Final = 1.01
+"""Ratio from which on a member is worth its line."""
+MOVES: Final = 1.02
+"""Ratio from which on another stack is believed to be faster: fresh processes differ by as much."""
+NO_TIME: Final = "not tried within --budget"
+_FORMATS: Final = frozenset({"PM301", "PM305"})
+"""Rules that change formats of numbers and memory; they pay together or not at all."""
+
+
+@frozen
+class Trial:
+    """A stack that was timed, or could not be.
+
+    Attributes:
+        at_hand: whether batches were at hand.
+        ms, original_ms: of a step, and of the original's beside it; None where there is no time.
+        reason: why there is none.
+        compile_seconds: spent with compiling.
+        peak_mib: of the device's memory, at most.
+    """
+
+    stack: Stack
+    at_hand: bool
+    ms: float | None = None
+    original_ms: float | None = None
+    reason: str = ""
+    compile_seconds: float = 0.0
+    peak_mib: float | None = None
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast as the original; 0.0 without a time."""
+        return self.original_ms / self.ms if self.ms and self.original_ms else 0.0
+
+    def gain(self, steps: int | None) -> float:
+        """The same over so many steps of a training, with the time that compiling takes; over very many for None."""
+        if not (steps and self.ms and self.original_ms):
+            return self.ratio
+        return self.original_ms / (self.ms + 1000.0 * self.compile_seconds / steps)
+
+
+Bench = Callable[[Sequence[Stack], bool], Sequence[Trial]]
+"""Times stacks, with batches at hand or not; in the order in which they are given."""
+
+
+@define
+class Search:
+    """One search.
+
+    Attributes:
+        bench: times stacks.
+        has_time: whether so many stacks can still be timed within the budget.
+        bound: what the original's step mostly waits for.
+        trials: by stack, and by whether batches were at hand.
+        steps: that the training is planned for; None where compiling does not count.
+    """
+
+    space: Space
+    bench: Bench
+    has_time: Callable[[Sequence[Stack]], bool]
+    bound: Bound = Bound.UNCLEAR
+    trials: dict[tuple[Stack, bool], Trial] = field(factory=dict)
+    steps: int | None = None
+
+    def best(self, widest: Numerics) -> Stack:
+        """The fastest stack of a class, as far as the budget allows to tell."""
+        codes = self.space.within(widest)
+        stack = self._lean(self._fastest([Stack(), *self._openings(codes)], True), codes - self.space.feeding, True)
+        stack = self._grown(stack, codes - self.space.feeding)
+        return self._fed(stack, codes & self.space.feeding)
+
+    def _openings(self, codes: frozenset[str]) -> list[Stack]:
+        """Stacks that are likely to be good, the likeliest first."""
+        if not codes:
+            return []
+        plain = codes - _FORMATS
+        compiled = [Stack.of(part, mode) for part in (codes, plain) for mode in self.space.modes(part)]
+        eager = [Stack.of(part - {COMPILE}) for part in (codes, plain)]
+        if self.bound is Bound.LAUNCHES:
+            # Replayed graphs launch least.
+            compiled.sort(key=lambda stack: stack.compile_mode is not CompileMode.REDUCE_OVERHEAD)
+        return list(dict.fromkeys([*compiled[:1], *eager, *compiled[1:]]))
+
+    def _fastest(self, stacks: Sequence[Stack], at_hand: bool) -> Stack:
+        trials = self._timed(stacks, at_hand)
+        best = max(trials, key=lambda trial: self._gain(trial), default=None)
+        return best.stack if best is not None and self._gain(best) >= MOVES else Stack()
+
+    def _lean(self, stack: Stack, members: Iterable[str], at_hand: bool) -> Stack:
+        """Without the members that do not pay."""
+        own = [code for code in sorted(members) if code in stack.codes]
+        without = {code: stack.under(stack.codes - {code}) for code in own}
+        self._timed([stack, *without.values()], at_hand)
+        whole = self._ratio(stack, at_hand)
+        if not whole:
+            return stack
+        rest = {code: self._ratio(other, at_hand) for code, other in without.items()}
+        idle = {code for code, ratio in rest.items() if whole < ratio * self._worth(code)}
+        if not idle:
+            return stack
+        lean = stack.under(stack.codes - idle)
+        self._timed([lean], at_hand)
+        if self._ratio(lean, at_hand) * PAYS >= whole:
+            return lean
+        # Alone each does without the others; not all can do without all others.
+        worst = max(idle, key=rest.__getitem__)
+        return self._lean(without[worst], set(own) - {worst}, at_hand) if rest[worst] >= whole else stack
+
+    def _worth(self, code: str) -> float:
+        """How much slower a step has to be without a rule for the rule to stay."""
+        return 1.0 / MOVES if code in self.space.harmless else PAYS
+
+    def _grown(self, stack: Stack, codes: frozenset[str]) -> Stack:
+        """With further rules, for as long as one pays."""
+        further = [stack.under(stack.codes | {code}) for code in sorted(codes - stack.codes - {COMPILE})]
+        trials = self._timed(further, True) if stack.codes else []
+        best = max(trials, key=lambda trial: self._gain(trial), default=None)
+        if best is None or self._gain(best) < MOVES * self._ratio(stack, True):
+            return stack
+        return self._grown(best.stack, codes)
+
+    def _fed(self, stack: Stack, feeding: frozenset[str]) -> Stack:
+        """With the rules that feed the step, judged together with the loader."""
+        if not feeding:
+            return stack
+        with_all = stack.under(stack.codes | feeding)
+        without = stack.under(stack.codes - feeding)
+        self._timed([with_all, without], False)
+        if self._ratio(with_all, False) * MOVES < self._ratio(without, False):
+            return without
+        fed = self._lean(with_all, feeding, False)
+        others = self._timed(self.space.with_other_workers(fed), False)
+        best = max(others, key=lambda trial: self._gain(trial), default=None)
+        return best.stack if best is not None and self._gain(best) >= MOVES * self._ratio(fed, False) else fed
+
+    def _timed(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
+        """The trials of stacks; each is timed once, if there is time."""
+        stacks = list(dict.fromkeys(stacks))
+        new = [stack for stack in stacks if (stack, at_hand) not in self.trials and stack != Stack()]
+        for trial in self.bench(new, at_hand) if new and self.has_time(new) else ():
+            self.trials[trial.stack, at_hand] = trial
+        for stack in new:
+            self.trials.setdefault((stack, at_hand), Trial(stack, at_hand, reason=NO_TIME))
+        return [self.trials[stack, at_hand] for stack in stacks if stack != Stack()]
+
+    def _ratio(self, stack: Stack, at_hand: bool) -> float:
+        return 1.0 if stack == Stack() else self._gain(self.trials[stack, at_hand])
+
+    def _gain(self, trial: Trial) -> float:
+        return trial.gain(self.steps)

@@ -1,0 +1,286 @@
+"""A search from end to end: a script in, the fastest stack of each class out, with its proof."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from perfmod import __version__
+from perfmod.cache import location
+from perfmod.errors import Failure
+from perfmod.examined import Examined
+from perfmod.memory import rules_version
+from perfmod.parallel import usable_cpus
+from perfmod.profile.breakdown import Breakdown
+from perfmod.profile.running import look
+from perfmod.roots import from_here, shown
+from perfmod.transforms.finding import Numerics, Place
+from perfmod.tune.bench import Bench
+from perfmod.tune.journal import Journal, Premises, Proof, digest
+from perfmod.tune.result import Offer, Row, Tuning
+from perfmod.tune.search import NO_TIME, Search, Trial
+from perfmod.tune.space import Space, not_now
+from perfmod.tune.stack import Stack
+from perfmod.verify import machine
+from perfmod.verify.evidence import Evidence, Verdict
+from perfmod.verify.laboratory import Progress
+from perfmod.verify.proving import CannotRun
+from perfmod.verify.report.summary import RESERVED, memory
+from perfmod.verify.request import Request
+from perfmod.verify.stacks import Rewriting
+from perfmod.verify.verification import Verification, opened
+from perfmod.withholding import place_of
+
+FOR_TRIALS: Final = 0.6
+"""Share of the budget; the rest is for proofs."""
+_PLAIN_STEPS: Final = 20
+_LONGEST_RUN: Final = 0.5
+"""Share of the budget that a single run may take."""
+_TRIES: Final = 3
+"""Stacks of a class whose training is compared with the original's, the fastest first."""
+
+Examine = Callable[[Stack], Sequence[Examined]]
+"""Examines the script's files, with what is chosen in a stack; its rules do not matter."""
+
+
+@frozen
+class Terms:
+    """What a search may do.
+
+    Attributes:
+        budget: seconds.
+        allow: the widest class of stacks that are tried.
+        steps: that the training is planned for; None where what compiling takes does not count.
+        resume: whether to go on where an earlier search of the same kind ended.
+        folder: where the journal lies; None for the user's cache.
+    """
+
+    budget: float
+    allow: Numerics = Numerics.PRECISION
+    steps: int | None = None
+    resume: bool = True
+    folder: Path | None = None
+
+    @property
+    def classes(self) -> tuple[Numerics, ...]:
+        """Those that are allowed, the narrowest first."""
+        return tuple(each for each in Numerics if each.is_within(self.allow))
+
+
+@frozen
+class Tuned:
+    """What came out: the record, the evidence for its best stack, and the files with that; none where there is none."""
+
+    tuning: Tuning
+    evidence: Evidence | None = None
+    files: tuple[Examined, ...] = ()
+
+
+def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -> Tuned:
+    """Search. Ctrl-C ends it with what was found so far.
+
+    Raises:
+        UsageMistake: the script lies where no copy can be made of it.
+        Failure: it cannot be run, or the journal cannot be written.
+    """
+    timeout = min(request.timeout, max(60.0, _LONGEST_RUN * terms.budget))
+    request = evolve(request, quick=True, timeout=timeout)
+    usual = Rewriting.of(examine(Stack()))
+    with opened(request, progress) as verification:
+        journal = Journal.opened(
+            _journal_path(request, terms), _key(request, usual, verification.facts), resume=terms.resume
+        )
+        try:
+            return _Tuner(request, terms, examine, verification, journal, usual).tuned()
+        except CannotRun as error:
+            raise Failure(f"{shown(from_here(request.script))}: {error.trouble.reason}") from error
+
+
+def _key(request: Request, usual: Rewriting, facts: machine.Facts) -> str:
+    """Names the code, the call and the machine."""
+    code = sorted(
+        (str(each.file.real), file.data)
+        for each in usual.examined
+        if each.task is not None
+        for file in each.task.files
+        if file.path == each.result.path
+    )
+    there = facts.version, facts.torch, facts.gpu, machine.gpu().driver if request.device == "cuda" else ""
+    return digest(rules_version(), code, request.script.read_bytes(), request.arguments, request.device, there)
+
+
+def _journal_path(request: Request, terms: Terms) -> Path:
+    if terms.folder is not None:
+        return terms.folder / "journal.jsonl"
+    return location().parent / "tune" / f"{digest(str(request.script), request.arguments)[:24]}.jsonl"
+
+
+@define
+class _Tuner:
+    request: Request
+    terms: Terms
+    examine: Examine
+    verification: Verification
+    journal: Journal
+    usual: Rewriting
+    _began: float = field(factory=time.monotonic)
+    _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
+    _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
+    _is_whole: bool = field(default=True, init=False)
+    _is_interrupted: bool = field(default=False, init=False)
+
+    def tuned(self) -> Tuned:
+        known = self.journal.premises is not None
+        premises = self.journal.premises or self._looked()
+        profile = premises.profile
+        space = Space(
+            self.usual.without(not_now(premises.withheld)),
+            lambda chosen: Rewriting.of(self.examine(chosen)),
+            premises.withheld,
+            usable_cpus(),
+            patient=self.terms.steps is not None,
+        )
+        deadline = self._began + FOR_TRIALS * self.terms.budget
+        bench = Bench(space, self.verification.prover, deadline, self.journal.note_trial)
+        trials = {(trial.stack, trial.at_hand): trial for trial in self.journal.trials}
+        search = Search(space, bench, bench.has_time, profile.bound, trials, self.terms.steps)
+        try:
+            self._search(search, space)
+            self._prove(search, space)
+        except KeyboardInterrupt:
+            self._is_whole, self._is_interrupted = False, True
+        return self._result(search, space, profile, known)
+
+    def _looked(self) -> Premises:
+        """Run the original, to see where its time goes, and what it says of the findings. Raises `CannotRun`."""
+        verification, lab = self.verification, self.verification.lab
+        settled = set(_places(verification.settled(self.usual).examined))
+        profile = look(
+            lab.runner,
+            verification.original,
+            evolve(self.request, steps=_PLAIN_STEPS),
+            verification.facts,
+            self.usual.examined,
+            lab.progress,
+        )
+        withheld = tuple(place for place in _places(self.usual.examined) if place not in settled)
+        self.journal.note_premises(Premises(profile, withheld))
+        return Premises(profile, withheld)
+
+    def _search(self, search: Search, space: Space) -> None:
+        for numerics in self.terms.classes:
+            # A class that allows no further rule has no stack of its own.
+            narrower = [space.within(each) for each in self._stacks]
+            if space.within(numerics) not in narrower:
+                self._stacks[numerics] = search.best(numerics)
+        self._is_whole = not any(trial.reason == NO_TIME for trial in search.trials.values())
+
+    def _prove(self, search: Search, space: Space) -> None:
+        """Compare the training under the fastest stacks with the original's, the fastest of all first."""
+        for numerics in reversed(self._stacks):
+            for stack in self._candidates(search, space, numerics)[:_TRIES]:
+                self._stacks[numerics] = stack
+                if self._proof(space, stack).kept or self._is_late():
+                    break
+
+    def _is_late(self) -> bool:
+        return time.monotonic() - self._began > self.terms.budget
+
+    def _candidates(self, search: Search, space: Space, numerics: Numerics) -> list[Stack]:
+        """The chosen stack of a class, then others of it that were nearly as fast."""
+        chosen = self._stacks[numerics]
+        others = [
+            trial
+            for trial in search.trials.values()
+            if trial.ratio > 1.0 and space.numerics(trial.stack.codes).is_within(numerics)
+        ]
+        others.sort(key=lambda trial: (trial.at_hand, -trial.gain(self.terms.steps)))
+        return [stack for stack in dict.fromkeys((chosen, *(trial.stack for trial in others))) if stack != Stack()]
+
+    def _proof(self, space: Space, stack: Stack) -> Proof:
+        if stack not in self.journal.proofs:
+            self.verification.lab.progress(f"comparing the training under {stack}")
+            rewriting = space.rewriting(stack)
+            evidence, files = self.verification.of_best_stack(rewriting)
+            kept = _places(files)
+            withdrawn = tuple(place for place in _places(rewriting.examined) if place not in kept)
+            self.journal.note_proof(Proof(stack, evidence, withdrawn, bool(kept)))
+        return self.journal.proofs[stack]
+
+    def _files_of(self, space: Space, proof: Proof) -> tuple[Examined, ...]:
+        return space.rewriting(proof.stack).without(not_now(proof.withdrawn)).examined
+
+    def _result(self, search: Search, space: Space, profile: Breakdown, resumed: bool) -> Tuned:
+        offers = tuple(self._offers(space))
+        proven = [offer for offer in offers if offer.verdict == Verdict.PROVEN.value]
+        best = max(proven, key=lambda offer: offer.ratio or 0.0, default=None)
+        proofs = {str(stack): proof for stack, proof in self.journal.proofs.items()}
+        tuning = Tuning(
+            command=self.request.command,
+            script=shown(from_here(self.request.script)),
+            profile=profile,
+            offers=offers,
+            rows=tuple(_row(trial) for trial in search.trials.values()),
+            best=best.numerics if best is not None else "",
+            seconds=time.monotonic() - self._began,
+            budget_seconds=self.terms.budget,
+            resumed=resumed,
+            complete=self._is_whole,
+            interrupted=self._is_interrupted,
+            perfmod=__version__,
+            torch=profile.torch,
+            gpu=self.verification.facts.gpu,
+            driver=machine.gpu().driver if self.request.device == "cuda" else "",
+        )
+        if best is None:
+            return Tuned(tuning)
+        proof = proofs[best.stack]
+        return Tuned(tuning, proof.evidence, self._files_of(space, proof))
+
+    def _offers(self, space: Space) -> Iterator[Offer]:
+        for numerics, stack in self._stacks.items():
+            words = numerics.words
+            proof = self.journal.proofs.get(stack)
+            if stack == Stack() or proof is None:
+                yield Offer(numerics.value, words, "" if stack == Stack() else str(stack))
+                continue
+            evidence, speed = proof.evidence, proof.evidence.speed
+            offer = Offer(
+                numerics.value, words, str(stack), evidence.verdict.value, evidence.reason, diff=evidence.diff
+            )
+            if speed is None:
+                yield offer
+                continue
+            most = next((each for each in memory(speed) if each.kind == RESERVED), None)
+            yield evolve(
+                offer,
+                ratio=speed.ratio,
+                low=speed.low,
+                high=speed.high,
+                ms=speed.rewritten_ms,
+                original_ms=speed.original_ms,
+                peak_mib=most.rewritten if most is not None else None,
+                original_peak_mib=most.original if most is not None else None,
+                break_even_step=speed.break_even_step,
+            )
+
+
+def _places(files: Sequence[Examined]) -> tuple[Place, ...]:
+    return tuple(place_of(each, finding) for each in files for finding in each.result.applied)
+
+
+def _row(trial: Trial) -> Row:
+    return Row(
+        str(trial.stack),
+        trial.at_hand,
+        trial.ms,
+        trial.original_ms,
+        trial.ratio,
+        trial.compile_seconds,
+        trial.peak_mib,
+        trial.reason,
+    )
