@@ -72,16 +72,16 @@ class Journal:
         """
         found = cls(path, key)
         lines = _lines(path) if resume else []
-        if lines and lines[0] == {"key": key}:
-            for line in lines[1:]:
-                found._take(line)
-            return found
+        is_known = bool(lines) and lines[0] == {"key": key}
+        for line in lines[1:] if is_known else ():
+            found._take(line)
+        kept = lines if is_known else [{"key": key}]
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("", encoding="utf-8")
+            # Without a last line that was cut off, to which the next one would be added.
+            path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         except OSError as error:
             raise Failure(f"{shown(path)}: cannot be written: {explain(error)}") from error
-        found._append({"key": key})
         return found
 
     def _take(self, line: Mapping[str, Any]) -> None:
@@ -134,6 +134,6 @@ def _lines(path: Path) -> list[Mapping[str, Any]]:
     """The whole lines of a journal; the last one may have been cut off."""
     try:
         *lines, _ = path.read_text("utf-8").split("\n")
-        return [json.loads(line) for line in lines]
     except (OSError, ValueError):
         return []
+    return [json.loads(line) for line in lines]

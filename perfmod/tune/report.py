@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ def json_schema() -> dict[str, Any]:
 
 def render(found: Tuning, console: Console, *, verbose: bool = False) -> None:
     """Print what was chosen and what each class would bring, then what was tried and why it lost."""
-    for line in (*_head(found), *map(_offered, found.offers), *_tried(found, verbose=verbose), *_notes(found)):
+    for line in (*_head(found), *_offers(found.offers), *_tried(found, verbose=verbose), *_notes(found)):
         console.print(Text(visible(line)), soft_wrap=True, highlight=False)
 
 
@@ -54,8 +54,10 @@ def headline(found: Tuning) -> str:
 
 def gain(offer: Offer) -> str:
     """How many times as fast, with its interval; empty where it was not timed."""
-    if offer.ratio is None or offer.low is None or offer.high is None:
-        return "as fast as the trials say"
+    if offer.ratio is None:
+        return ""
+    if offer.low is None or offer.high is None:
+        return f"{ratio(offer.ratio)} in the trials"
     return f"{ratio(offer.ratio)} ({interval(offer.low, offer.high)})"
 
 
@@ -68,6 +70,14 @@ def _head(found: Tuning) -> Iterator[str]:
     for lever in profile.levers[:1]:
         yield f"at most: {milliseconds(lever.ms)} with {lever.name}"
     yield "the fastest by how far results may differ"
+
+
+def _offers(offers: Sequence[Offer]) -> Iterator[str]:
+    before = ""
+    for offer in offers:
+        is_same = bool(offer.stack) and offer.stack == before
+        yield f"  {offer.numerics:<12} nothing faster than that" if is_same else _offered(offer)
+        before = offer.stack
 
 
 def _offered(offer: Offer) -> str:
@@ -94,7 +104,7 @@ def _tried(found: Tuning, *, verbose: bool) -> Iterator[str]:
     for row in rows if verbose else rows[:_MOST_ROWS]:
         yield f"  {tried(row)}"
     if len(rows) > _MOST_ROWS and not verbose:
-        yield f"  and {counted(len(rows) - _MOST_ROWS, 'more')} (-v)"
+        yield f"  and {len(rows) - _MOST_ROWS} more (-v)"
 
 
 def tried(row: Row) -> str:

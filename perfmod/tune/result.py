@@ -39,7 +39,8 @@ class Offer:
         numerics: the class: how far results may lie apart. means: that in words.
         stack: its rules; empty where nothing in the class is faster.
         verdict, reason: of the verification; empty where there was none.
-        ratio, low, high: how many times as fast, with its 95 % interval; None where that was not measured.
+        ratio, low, high: how many times as fast, with its 95 % interval; without one it is the trials'. None where
+            that was not measured.
         break_even_step: after so many steps a longer start is earned back; None where it is no longer.
         diff: against the script as it is.
     """

@@ -92,6 +92,13 @@ class Search:
         stack = self._grown(stack, codes - self.space.feeding)
         return self._fed(stack, codes & self.space.feeding)
 
+    def preferred(self, narrow: Stack, wide: Stack) -> Stack:
+        """Of the best stacks of a class and of a wider one: the wider one's only if it is faster, beyond doubt."""
+        at_hand = self.space.feeding.isdisjoint(narrow.codes | wide.codes)
+        self._timed([narrow, wide], at_hand)
+        is_faster = self._ratio(wide, at_hand) >= MOVES * self._ratio(narrow, at_hand)
+        return wide if is_faster else narrow
+
     def _openings(self, codes: frozenset[str]) -> list[Stack]:
         """Stacks that are likely to be good, the likeliest first."""
         if not codes:

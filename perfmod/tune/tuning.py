@@ -176,7 +176,8 @@ class _Tuner:
             # A class that allows no further rule has no stack of its own.
             narrower = [space.within(each) for each in self._stacks]
             if space.within(numerics) not in narrower:
-                self._stacks[numerics] = search.best(numerics)
+                best, narrow = search.best(numerics), [*self._stacks.values()][-1:]
+                self._stacks[numerics] = search.preferred(narrow[0], best) if narrow else best
         self._is_whole = not any(trial.reason == NO_TIME for trial in search.trials.values())
 
     def _prove(self, search: Search, space: Space) -> None:
@@ -215,7 +216,7 @@ class _Tuner:
         return space.rewriting(proof.stack).without(not_now(proof.withdrawn)).examined
 
     def _result(self, search: Search, space: Space, profile: Breakdown, resumed: bool) -> Tuned:
-        offers = tuple(self._offers(space))
+        offers = tuple(self._offers(search))
         proven = [offer for offer in offers if offer.verdict == Verdict.PROVEN.value]
         best = max(proven, key=lambda offer: offer.ratio or 0.0, default=None)
         proofs = {str(stack): proof for stack, proof in self.journal.proofs.items()}
@@ -241,7 +242,7 @@ class _Tuner:
         proof = proofs[best.stack]
         return Tuned(tuning, proof.evidence, self._files_of(space, proof))
 
-    def _offers(self, space: Space) -> Iterator[Offer]:
+    def _offers(self, search: Search) -> Iterator[Offer]:
         for numerics, stack in self._stacks.items():
             words = numerics.words
             proof = self.journal.proofs.get(stack)
@@ -253,7 +254,8 @@ class _Tuner:
                 numerics.value, words, str(stack), evidence.verdict.value, evidence.reason, diff=evidence.diff
             )
             if speed is None:
-                yield offer
+                trial = search.trials.get((stack, False)) or search.trials.get((stack, True))
+                yield evolve(offer, ratio=trial.ratio) if trial is not None else offer
                 continue
             most = next((each for each in memory(speed) if each.kind == RESERVED), None)
             yield evolve(

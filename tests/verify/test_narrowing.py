@@ -11,11 +11,11 @@ from cli_fakes import RULES
 from perfmod.codemods import catalog
 from perfmod.config import Options
 from perfmod.examine import examine
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import UNFIT
 from perfmod.verify.narrowing import OVER, Narrowing, groups
 from perfmod.verify.stacks import Rewriting
-from perfmod.transforms.finding import Numerics
 
 SCRIPT = """\
 import torch

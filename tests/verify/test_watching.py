@@ -11,11 +11,11 @@ from cli_fakes import RULES
 from perfmod.codemods import catalog
 from perfmod.config import Options
 from perfmod.examine import examine
+from perfmod.transforms.finding import Numerics
 from perfmod.verify.job import Mode, Point
 from perfmod.verify.running import Ran, Watched, _watched
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.watching import Watch
-from perfmod.transforms.finding import Numerics
 
 SCRIPT = """\
 import torch

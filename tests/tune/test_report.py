@@ -1,0 +1,105 @@
+"""A search as lines, as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import jsonschema
+import pytest
+from attrs import evolve
+from breakdowns import PROFILE
+from rich.console import Console
+
+from perfmod.tune.report import json_schema, render, render_json, render_markdown
+from perfmod.tune.result import Offer, Row, Tuning
+
+FOUND = Tuning(
+    command="perfmod tune train.py --budget 5m",
+    script="train.py",
+    profile=PROFILE,
+    offers=(
+        Offer("bitwise", "equal to the last bit", "PM106", "proven", "", 1.1, 1.05, 1.15, 9.1, 10.0),
+        Offer("rounding", "equal up to rounding", "PM106", "proven", "", 1.1, 1.05, 1.15, 9.1, 10.0),
+        Offer(
+            "precision",
+            "other formats of numbers",
+            "PM106 + PM303 (reduce-overhead)",
+            "proven",
+            "",
+            4.0,
+            3.9,
+            4.1,
+            2.5,
+            10.0,
+            512.0,
+            400.0,
+            1200,
+            "--- a/train.py\n+++ b/train.py\n@@ -1 +1,2 @@\n model = Net()\n+model.compile()\n",
+        ),
+    ),
+    rows=(
+        Row("PM106 + PM303 (reduce-overhead)", False, 2.5, 10.0, 4.0, 31.0, 512.0, ""),
+        Row("PM106 + PM305", True, 12.0, 10.0, 0.83, 0.0, 400.0, ""),
+        Row("PM301", True, None, None, 0.0, 0.0, None, "it crashed: RuntimeError: no"),
+    ),
+    best="precision",
+    seconds=75.0,
+    budget_seconds=300.0,
+    resumed=False,
+    complete=True,
+    interrupted=False,
+    perfmod="0.1.0",
+    torch="2.11.0",
+    gpu="H100",
+    driver="570",
+)
+
+
+def lines(found: Tuning, *, verbose: bool = False) -> list[str]:
+    text = io.StringIO()
+    render(found, Console(file=text, width=200), verbose=verbose)
+    return text.getvalue().splitlines()
+
+
+def test_lines_for_a_terminal() -> None:
+    told = lines(FOUND)
+    assert told[0] == "4.00x (3.90 to 4.10) with PM106 + PM303 (reduce-overhead)"
+    assert "  rounding     nothing faster than that" in told
+    earned = "its longer start is earned back after 1,200 steps"
+    assert any(line.startswith("  precision ") and line.endswith(earned) for line in told)
+    assert "  PM106 + PM305 (batches at hand): 0.83x, 10.00 ms → 12.00 ms, slower" in told
+    assert "  PM301 (batches at hand): it crashed: RuntimeError: no" in told
+
+
+@pytest.mark.parametrize(("found", "said"), [
+    (evolve(FOUND, complete=False), "the same command goes on from here, and --budget gives it more time"),
+    (evolve(FOUND, complete=False, interrupted=True), "note: interrupted; the same command goes on from here"),
+    (evolve(FOUND, resumed=True), "with what an earlier call had found"),
+])  # fmt: skip
+def test_what_is_not_the_whole_search_is_told(found: Tuning, said: str) -> None:
+    assert any(said in line for line in lines(found))
+
+
+def test_nothing_to_find() -> None:
+    none = evolve(FOUND, offers=(Offer("bitwise", "equal to the last bit", ""),), best="")
+    assert lines(none)[0] == "left as it is: nothing that was tried is faster"
+    assert "  bitwise      nothing faster" in lines(none)
+    unproven = evolve(none, offers=(Offer("bitwise", "", "PM106", "refuted", "other losses"),))
+    assert lines(unproven)[0] == "nothing faster is proven"
+    assert "  bitwise      PM106: refuted: other losses" in lines(unproven)
+
+
+def test_many_trials_are_cut_unless_asked_for() -> None:
+    many = evolve(FOUND, rows=FOUND.rows * 10)
+    assert "  and 18 more (-v)" in lines(many)
+    assert len(lines(many, verbose=True)) > 30
+
+
+def test_markdown_and_json() -> None:
+    text = render_markdown(FOUND)
+    assert "| equal to the last bit | PM106 | 1.10x (1.050 to 1.150) | 9.10 ms | proven |" in text
+    assert "```diff\n--- a/train.py" in text
+    document = json.loads(render_json(FOUND))
+    jsonschema.validate(document, json_schema())
+    assert (document["schema"], document["best"], len(document["rows"])) == (1, "precision", 3)
