@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_origin
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind", "Rule", Card)
 
 ALL = "ALL"
+PRESETS: Mapping[str, frozenset[str]] = {
+    "fast": frozenset({"PM301", "PM302", "PM303", "PM304", "PM305", "PM306", "PM309"}),
+}
+"""Rules on request that are selected together by one name. `fast`: formats of numbers and memory, compilation, fused
+kernels."""
 
 
 class SelectionError(Exception):
@@ -41,8 +46,8 @@ def select(
 ) -> list[Kind]:
     """Those of the `known` rules that `select` names (all, if there is none) and `ignore` does not, and `extend`.
 
-    A selector is a code (`PM101`), the start of one (`PM1`), a name (`masked-loss`), a family (`syncs`) or
-    `ALL`.
+    A selector is a code (`PM101`), the start of one (`PM1`), a name (`masked-loss`), a family (`syncs`), a preset
+    (`fast`) or `ALL`.
 
     Raises:
         SelectionError: a selector that names no rule.
@@ -62,15 +67,16 @@ def select(
 
 
 def opted_in(known: Iterable[Rule | Card], select: Iterable[str]) -> frozenset[str]:
-    """Codes of the rules that are selected one by one: by their whole code or their name."""
+    """Codes of the rules that are selected one by one: by their whole code or their name, or by a preset."""
     wanted = {selector.strip().lower() for selector in select}
-    return frozenset(rule.code for rule in known if {rule.code.lower(), rule.name} & wanted)
+    preset = frozenset[str]().union(*(codes for name, codes in PRESETS.items() if name in wanted))
+    return frozenset(rule.code for rule in known if {rule.code.lower(), rule.name} & wanted or rule.code in preset)
 
 
 def matches(rule: Rule | Card, selector: str) -> bool:
     """Whether a selector names `rule`; upper and lower case are the same."""
     wanted = selector.strip().lower()
-    if wanted in (ALL.lower(), rule.name, rule.family.value):
+    if wanted in (ALL.lower(), rule.name, rule.family.value) or rule.code in PRESETS.get(wanted, ()):
         return True
     return wanted.startswith("pm") and rule.code.lower().startswith(wanted)
 
@@ -79,7 +85,7 @@ def require(selector: str, known: Sequence[Rule | Card]) -> None:
     """Raises `SelectionError` where `selector` names none of the `known` rules."""
     if any(matches(rule, selector) for rule in known):
         return
-    names = [ALL, *(family.value for family in Family)]
+    names = [ALL, *PRESETS, *(family.value for family in Family)]
     names += [name for rule in known for name in (rule.code, rule.name)]
     by_folded_name = {name.lower(): name for name in names}
     near = difflib.get_close_matches(selector.strip().lower(), by_folded_name, n=1)

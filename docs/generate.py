@@ -41,6 +41,7 @@ from perfmod.codemods.engine import rewrite
 from perfmod.config_schema import json_schema as config_schema
 from perfmod.profile.report import json_schema as profile_schema
 from perfmod.report import json as findings_json
+from perfmod.tune.report import json_schema as tune_schema
 from perfmod.verify.report.schema import json_schema
 
 if sys.version_info >= (3, 11):
@@ -51,6 +52,7 @@ else:
 RULE_PAGES = ROOT / "docs" / "rules"
 EVIDENCE_SCHEMA = ROOT / "docs" / "evidence.schema.json"
 PROFILE_SCHEMA = EVIDENCE_SCHEMA.with_name("profile.schema.json")
+TUNE_SCHEMA = EVIDENCE_SCHEMA.with_name("tune.schema.json")
 FINDINGS_SCHEMA = EVIDENCE_SCHEMA.with_name("findings.schema.json")
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 CONFIGURATION_SCHEMA = ROOT / "docs" / "perfmod.schema.json"
@@ -108,6 +110,7 @@ def generated() -> dict[Path, str]:
     }
     files[EVIDENCE_SCHEMA] = json.dumps(json_schema(), indent=2) + "\n"
     files[PROFILE_SCHEMA] = json.dumps(profile_schema(), indent=2) + "\n"
+    files[TUNE_SCHEMA] = json.dumps(tune_schema(), indent=2) + "\n"
     files[CONFIGURATION_SCHEMA] = json.dumps(config_schema(), indent=2) + "\n"
     files[FINDINGS_SCHEMA] = json.dumps(findings_json.schema(), indent=2) + "\n"
     reference = _read(VERIFIED_REFERENCE)

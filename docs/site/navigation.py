@@ -9,7 +9,7 @@ SECTIONS: Mapping[str, Sequence[str]] = {
     "": ["README.md"],
     "Using it": ["docs/usage.md", "docs/configuration.md", "docs/outputs.md", "docs/baseline.md", "docs/policy.md"],
     "Reviewing": ["docs/review.md", "docs/editors.md", "docs/integrations.md"],
-    "Proof": ["docs/profile.md", "docs/verify.md", "docs/evidence.md", "benchmarks/results/corpus.md"],
+    "Proof": ["docs/profile.md", "docs/tune.md", "docs/verify.md", "docs/evidence.md", "benchmarks/results/corpus.md"],
     "Rules": ["docs/rules.md", "docs/idioms.md"],
     "Rules: waits for the GPU": ["docs/rules/PM1*.md"],
     "Rules: feeding": ["docs/rules/PM2*.md"],

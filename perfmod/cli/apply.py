@@ -22,6 +22,7 @@ from perfmod.cli.options import (
     OptionalPaths,
     OutputFile,
     OutputFormat,
+    Preset,
     Select,
     Statistics,
     TimeLimit,
@@ -75,6 +76,7 @@ def apply(
     dry_run: DryRun = False,
     select: Select = None,
     extend_select: ExtendSelect = None,
+    preset: Preset = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
@@ -151,6 +153,7 @@ def apply(
         low_impact=low_impact,
         time_limit=time_limit,
         force_exclude=force_exclude,
+        preset=preset,
     )
     settle = Settling.of(decisions, use_cache=use_cache)
 

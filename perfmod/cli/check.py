@@ -20,6 +20,7 @@ from perfmod.cli.options import (
     OutputFile,
     OutputFormat,
     Paths,
+    Preset,
     Select,
     Statistics,
     TimeLimit,
@@ -77,6 +78,7 @@ def check(
     paths: Paths,
     select: Select = None,
     extend_select: ExtendSelect = None,
+    preset: Preset = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
@@ -149,6 +151,7 @@ def check(
         low_impact=low_impact,
         time_limit=time_limit,
         force_exclude=force_exclude,
+        preset=preset,
     )
     known = Known.of(
         paths,

@@ -35,6 +35,12 @@ class TextOrJson(str, enum.Enum):
     JSON = "json"
 
 
+class PresetName(str, enum.Enum):
+    """Rules on request that are selected together; `perfmod.codemods.catalog` says which."""
+
+    FAST = "fast"
+
+
 Paths = Annotated[
     list[str],
     typer.Argument(
@@ -63,6 +69,13 @@ ExtendSelect = Annotated[
         metavar="RULE",
         help="Run these rules as well; a code or name also selects a rule that is off by default.",
         autocompletion=completing.rules,
+    ),
+]
+Preset = Annotated[
+    PresetName | None,
+    typer.Option(
+        "--preset",
+        help="Run rules on request as well; fast: mixed precision, compilation, fused kernels.",
     ),
 ]
 Ignore = Annotated[
@@ -147,13 +160,14 @@ def options(
     low_impact: bool | None,
     time_limit: float | None = None,
     force_exclude: bool | None = None,
+    preset: PresetName | None = None,
 ) -> Options:
     """The settings that the command line gives; rules may be listed with commas."""
     from perfmod.config import Options
 
     return Options(
         select=_split(select),
-        extend_select=_split(extend_select),
+        extend_select=(*_split(extend_select), *((preset.value,) if preset is not None else ())),
         ignore=_split(ignore),
         unsafe=unsafe,
         low_impact=low_impact,

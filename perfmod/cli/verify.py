@@ -15,6 +15,7 @@ from perfmod.cli.options import (
     Ignore,
     Isolated,
     LowImpact,
+    Preset,
     Select,
     TextOrJson,
     Unsafe,
@@ -105,6 +106,7 @@ def verify(
     numerics: ClosenessName = Closeness.ROUNDING,
     select: Select = None,
     extend_select: ExtendSelect = None,
+    preset: Preset = None,
     ignore: Ignore = None,
     unsafe: Unsafe = None,
     low_impact: LowImpact = None,
@@ -164,7 +166,7 @@ def verify(
         if against is not None:
             evidence = verification.compare(asked, progress)
         else:
-            chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact)
+            chosen = options(select, extend_select, ignore, unsafe=unsafe, low_impact=low_impact, preset=preset)
             found = examined(
                 [script],
                 evolve(chosen, proposing=Numerics.ROUNDING if propose is Propose.ALL else None),
