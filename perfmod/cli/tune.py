@@ -113,6 +113,7 @@ def tune(
         from perfmod.tune import report as reports
         from perfmod.tune.tuning import Terms
         from perfmod.tune.tuning import tune as search
+        from perfmod.verify.phases import Phases
 
     if report_every is not None and allow is not Allowed.BEHAVIOURAL:
         raise UsageMistake("--report-every changes what the script shows: add --allow behavioural")
@@ -139,12 +140,17 @@ def tune(
         return examined([str(asked.script)], evolve(chosen, instead=(*every, *stack.settings)))
 
     with status("Tuning") as tell:
-        found = search(asked, terms, examine, tell)
+        progress = Phases(tell)
+        found = search(asked, terms, examine, progress)
+    progress.end()
     files = list(found.files)
     if output_format is TextOrJson.JSON:
         write_result(reports.render_json(found.tuning).encode())
     else:
-        reports.render(found.tuning, console(stderr=True), verbose=verbose)
+        talk = console(stderr=True)
+        reports.render(found.tuning, talk, verbose=verbose)
+        for phase, seconds in progress.seconds.items() if verbose else ():
+            talk.print(f"{phase}: {seconds:.1f} s", highlight=False)
         if not write:
             write_diff(b"".join(applying.patch(files, Path.cwd()).values()))
     if report is not None:

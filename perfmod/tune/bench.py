@@ -67,7 +67,7 @@ class Bench:
     def _group(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         lab = self.prover.lab
         left = max(0.0, self.deadline - time.monotonic())
-        lab.progress(f"timing {', '.join(map(str, stacks))}; {left:.0f} s left for trials")
+        lab.progress(f"trials; {left:.0f} s left for them: {', '.join(map(str, stacks))}")
         sides = [self.prover.original, *map(self.side, stacks)]
         (original, _), *others = lab.time_by_turns(sides, BATCHES if at_hand else 0)
         trials = []
