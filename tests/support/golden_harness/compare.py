@@ -22,6 +22,11 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?(?:e[-+]\d+)?")
 FACTOR: Final = 4.0
 """How many times further than the original itself moves when its inputs move by one rounding step."""
 
+_HALF_PRECISION = 0.05
+"""Of the largest value: some steps of a small training in bfloat16."""
+_USUAL = 1e3
+"""Larger values than that train nothing."""
+
 
 def differences(
     before: Mapping[str, Leaf],
@@ -47,6 +52,18 @@ def differences(
     return found
 
 
+def _beyond_half_precision(old: Tensor, new: Tensor) -> str:
+    """Whether a result lies further off than bfloat16 brings about; of values out of the usual there is no telling."""
+    if not (old.isfinite().all() and old.abs().max() < _USUAL):
+        return ""
+    apart = (old - new).abs().max()
+    return (
+        ""
+        if apart <= _HALF_PRECISION * max(1.0, float(old.abs().max()))
+        else f"{_shown(old)} before, {_shown(new)} after"
+    )
+
+
 def _difference(old: Leaf, new: Leaf, numerics: Numerics, moved: Leaf, *, gradient: bool) -> str:
     if type(old) is not type(new):
         return f"{type(old).__name__} before, {type(new).__name__} after"
@@ -56,6 +73,8 @@ def _difference(old: Leaf, new: Leaf, numerics: Numerics, moved: Leaf, *, gradie
             return f"{old.dtype} {tuple(old.shape)} before, {new.dtype} {tuple(new.shape)} after"
         if numerics is Numerics.SAMPLING or _same_bits(old, new, signed_zeros=not gradient):
             return ""
+        if numerics is Numerics.PRECISION and old.dtype.is_floating_point:
+            return _beyond_half_precision(old, new)
         if numerics is Numerics.ROUNDING and old.dtype.is_floating_point:
             return _out_of_bounds(old, new, moved if isinstance(moved, Tensor) else None)
         return f"{_shown(old)} before, {_shown(new)} after"
