@@ -48,7 +48,7 @@ _MIB = 2**20
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
     _calm()
-    seeding.pin_torch(job.seed)
+    seeding.pin_torch(job.seed, job.reseed)
     unseen.begin()
     workers = Workers(Path(job.out))
     Sampling(job.seed, workers).begin()
