@@ -134,16 +134,19 @@ def _row(name: str, runs: Runs[_Figures], seeds: Sequence[_Figures], tolerance: 
     for at, figure in enumerate(own):
         # Differences grow, and one run may be a part ahead of another.
         reach = max([reach, *(tolerance.base(spread) for spread in spreads[at : at + 2])])
-        allowed = tolerance.factor * reach + tolerance.floor * max(scale, abs(figure.value))
-        check = _judged(name, figure, like.rewritten[at], spreads[at], allowed, [each[at] for each in others])
+        floor = tolerance.floor * max(scale, abs(figure.value))
+        allowed = tolerance.factor * reach + floor
+        check = _judged(name, figure, like.rewritten[at], spreads[at], (allowed, floor), [each[at] for each in others])
         if worst is None or _rank(check) > _rank(worst):
             worst = check
     return worst
 
 
-def _judged(name: str, figure: _Figure, value: float, spread: Spread, allowed: float, others: Sequence[float]) -> Check:
+def _judged(
+    name: str, figure: _Figure, value: float, spread: Spread, limits: tuple[float, float], others: Sequence[float]
+) -> Check:
     """The row as this figure alone would have it."""
-    scale = abs(figure.value) or 1.0
+    scale, (allowed, floor) = abs(figure.value) or 1.0, limits
     over = spread.over(scale)
     told = over.measured, allowed / scale, over.noise, over.control
     if math.isfinite(figure.value) != math.isfinite(value):
@@ -151,7 +154,7 @@ def _judged(name: str, figure: _Figure, value: float, spread: Spread, allowed: f
         return Check(name, Verdict.REFUTED, reason=reason)
     seen = [each for each in (figure.value, *others) if math.isfinite(each)]
     is_close = spread.measured <= allowed
-    is_among = not _beyond(value, seen, allowed)
+    is_among = not _beyond(value, seen, floor)
     if is_close and (is_among or len(seen) <= _FEWEST_SEEDS):
         return Check(name, Verdict.PROVEN, *told)
     if len(seen) <= _FEWEST_SEEDS:
