@@ -24,6 +24,7 @@ from perfmod.verify.tolerances import Tolerance
 from perfmod.verify.trace import Trace
 from perfmod.verify.vectors import movements, norm
 
+UNOBSERVED: Final = "printed figures when nobody looks on"
 _WINDOWS: Final = 8
 """Parts of a run over each of which a loss is averaged."""
 _SHORTEST: Final = 4
@@ -226,3 +227,41 @@ def _late(series: Sequence[Sequence[float]]) -> list[float]:
     """The means of the figures of one kind of line over its later half."""
     later = series[len(series) // 2 :]
     return [statistics.fmean(column) for column in zip(*later, strict=False)]
+
+
+def compare_unobserved(own: Sequence[str], rewritten: str, course: str, seeds: Sequence[str]) -> Check | None:
+    """The row of what both sides print when nobody looks on; none where nothing can be compared.
+
+    Random numbers are the script's own then, and other ones where a rewrite draws in another order: what other seeds
+    of the original changed, in runs that were looked at, is how far figures may lie apart.
+
+    Args:
+        own: what the original printed, each time.
+        rewritten: what the other side printed.
+        course: what the original printed over many steps, in a run that was looked at.
+        seeds: the same with other seeds.
+    """
+    runs, new = [figures_by_line(each) for each in own], figures_by_line(rewritten)
+    usual, drawn = figures_by_line(course), [figures_by_line(each) for each in seeds]
+    compared = False
+    for line, series in runs[0].items():
+        others = [each[line] for each in drawn if line in each]
+        if line not in usual or len(others) < _FEWEST_SEEDS or any(line not in each for each in runs):
+            continue
+        count = min(map(len, (*(each[line] for each in runs), usual[line], *others)))
+        if len(new.get(line, ())) < count:
+            reason = f"{len(new.get(line, ()))} lines are printed that read {line!r}, and {len(series)} in the original"
+            return Check(UNOBSERVED, Verdict.INCONCLUSIVE, reason=reason)
+        compared = True
+        old, other, before = _late(series[:count]), _late(new[line][:count]), _late(usual[line][:count])
+        for place, value in enumerate(old):
+            again = [_late(each[line][:count])[place] - value for each in runs]
+            moved = [_late(each[:count])[place] - before[place] for each in others]
+            floor = max(_SHOWN * abs(value), *map(abs, again))
+            if _beyond(other[place] - value, [0.0, *again, *moved], floor):
+                reason = (
+                    f"when nobody looks on, lines that read {line!r} come to {other[place]:.4g}, and {value:.4g} in"
+                    f" the original, which other seeds move by {min(moved):.2g} to {max(moved):.2g}"
+                )
+                return Check(UNOBSERVED, Verdict.INCONCLUSIVE, reason=reason)
+    return Check(UNOBSERVED, Verdict.PROVEN) if compared else None

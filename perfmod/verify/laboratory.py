@@ -13,7 +13,7 @@ from attrs import Factory, asdict, define, evolve, field, frozen
 from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.load import Load, Meter
 from perfmod.verify.request import Request
-from perfmod.verify.running import Ran, Runner
+from perfmod.verify.running import Ran, Runner, Unobserved
 from perfmod.verify.schedule import ROUNDS
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
@@ -129,6 +129,11 @@ class Laboratory:
     def look(self, side: Side, points: Sequence[Point]) -> Ran:
         """A run that is compared with none: it answers what is asked about values in its code."""
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
+
+    def leave_alone(self, side: Side) -> Unobserved:
+        """A run without the harness, for as long as a run over many steps may take."""
+        seconds = min(_LONGEST_COURSE, self.request.timeout)
+        return self.runner.unobserved(side, self._job(Mode.TIMING), seconds)
 
     def time(self, side: Side) -> tuple[Ran, Load]:
         """A T-run, with what it had beside it; nothing else of ours goes on."""

@@ -9,14 +9,16 @@ from typing import Final, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from perfmod.transforms.finding import Numerics
-from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.courses import UNOBSERVED, compare_unobserved
+from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
 from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks, with_course
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
+from perfmod.verify.outputs import figures_by_line
 from perfmod.verify.premises import DROPOUTS
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
-from perfmod.verify.running import Ran
+from perfmod.verify.running import Ran, Unobserved
 from perfmod.verify.runs import Runs
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
 
@@ -32,6 +34,8 @@ _IN_DOUBT: Final = 8
 """Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
 _SEEDS: Final = {False: 5, True: 3}
 """Other seeds with which the original is run to judge another precision over many steps; and with `--quick`."""
+_ALONE: Final = 2
+"""Runs of the original in which nobody looks on."""
 _TOGETHER: Final = 3
 """So many are added at a time."""
 
@@ -67,6 +71,7 @@ class Prover:
     original: Side
     seed: int = SEED
     _observed: dict[Setting, list[Ran]] = field(factory=dict)
+    _alone: list[Unobserved] = field(factory=list)
 
     def imported(self) -> set[Path]:
         """The user's files that the original runs, absolute. Raises `CannotRun`."""
@@ -141,6 +146,27 @@ class Prover:
                 judged[at] = _in_trouble(ran.trouble, ran, original, candidates[at].numerics)
             else:
                 judged[at] = self._with_course(judged[at], ran, shaken, seeds)
+            if judged[at].verdict is Verdict.PROVEN:
+                judged[at] = self._left_alone(judged[at], candidates[at].side, plain, seeds)
+
+    def _left_alone(self, judged: Equality, side: Side, plain: Setting, seeds: Sequence[Setting]) -> Equality:
+        """What is proven is run once more where nothing tells the script that it is watched."""
+        course = self._seen(plain)[0].traces[0].printed
+        if self.lab.request.nproc is not None or not figures_by_line(course):
+            return judged
+        while len(self._alone) < _ALONE:
+            self._alone.append(self.lab.leave_alone(self.original))
+        if any(each.failed for each in self._alone):
+            return judged
+        ran = self.lab.leave_alone(side)
+        drawn = [each.traces[0].printed for key in seeds for each in self._seen(key) if each.trouble is None]
+        row: Check | None = Check(UNOBSERVED, Verdict.REFUTED, reason="it fails when nobody looks on")
+        if not ran.failed:
+            row = compare_unobserved([each.printed for each in self._alone], ran.printed, course, drawn)
+        if row is None:
+            return judged
+        judged = evolve(judged, checks=(*judged.checks, row))
+        return judged if row.verdict is Verdict.PROVEN else evolve(judged, verdict=row.verdict, reason=row.reason)
 
     def _with_course(self, judged: Equality, ran: Ran, shaken: Sequence[Setting], seeds: Sequence[Setting]) -> Equality:
         original, *repeats = (each.traces for each in self._seen(evolve(seeds[0], reseed=0)))

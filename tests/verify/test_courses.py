@@ -10,7 +10,7 @@ import traced_training
 from attrs import evolve
 
 from perfmod.transforms.finding import Numerics
-from perfmod.verify.courses import compare_courses
+from perfmod.verify.courses import compare_courses, compare_unobserved
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.runs import Runs
 from perfmod.verify.tolerances import tolerance_for
@@ -81,3 +81,21 @@ def test_steps_in_which_nothing_is_learnt_are_counted() -> None:
     idle = course(change=lambda step, loss: 0.0 if step == 50 else loss)
     row = judged(idle)["steps without a gradient"]
     assert (row.verdict, row.reason[:7]) == (Verdict.REFUTED, "1 steps")
+
+
+def alone(rewritten: str) -> Check | None:
+    own = [course().printed] * 2
+    return compare_unobserved(own, rewritten, course().printed, [course(seed).printed for seed in (1, 2, 3)])
+
+
+def test_what_is_printed_when_nobody_looks_on() -> None:
+    same = alone(course(shaken=4).printed)
+    assert same is not None
+    assert same.verdict is Verdict.PROVEN
+    less = alone(course(change=lambda _, loss: 1.3 * loss).printed)
+    assert less is not None
+    assert less.verdict is Verdict.INCONCLUSIVE
+    assert less.reason.startswith("when nobody looks on, lines that read")
+    silent = alone("")
+    assert silent is not None
+    assert "0 lines are printed" in silent.reason
