@@ -23,6 +23,7 @@ _LONGEST = 4096
 """Members of a list that may be tensors of a model; longer ones hold data."""
 _LONGEST_OF_OTHERS = 256
 _DEEPEST = 6
+_PARTS = ("_parameters", "_buffers", "_modules")
 _NOT_ENTERED = (str, bytes, int, float, complex, type, ModuleType, FunctionType, torch.optim.Optimizer)
 
 
@@ -82,6 +83,10 @@ class _Search:
             self._known.update(map(id, own.values()))
             for key, tensor in own.items():
                 yield f"{place}.{key}", tensor.detach()
+            return
+        if isinstance(value, nn.Module) and not own:
+            # The parts of a model are no copies; what it keeps beside them may be one.
+            members = {key: member for key, member in members.items() if key not in _PARTS}
         for key, member in members.items():
             yield from self.within(f"{place}.{key}", member, depth + 1)
 
