@@ -229,7 +229,9 @@ def _late(series: Sequence[Sequence[float]]) -> list[float]:
     return [statistics.fmean(column) for column in zip(*later, strict=False)]
 
 
-def compare_unobserved(own: Sequence[str], rewritten: str, course: str, seeds: Sequence[str]) -> Check | None:
+def compare_unobserved(
+    own: Sequence[str], rewritten: str, course: str, seeds: Sequence[str], *, cut: bool = False
+) -> Check | None:
     """The row of what both sides print when nobody looks on; none where nothing can be compared.
 
     Random numbers are the script's own then, and other ones where a rewrite draws in another order: what other seeds
@@ -240,6 +242,7 @@ def compare_unobserved(own: Sequence[str], rewritten: str, course: str, seeds: S
         rewritten: what the other side printed.
         course: what the original printed over many steps, in a run that was looked at.
         seeds: the same with other seeds.
+        cut: the other side did not come to its end, so that lines may be missing.
     """
     runs, new = [figures_by_line(each) for each in own], figures_by_line(rewritten)
     usual, drawn = figures_by_line(course), [figures_by_line(each) for each in seeds]
@@ -249,6 +252,9 @@ def compare_unobserved(own: Sequence[str], rewritten: str, course: str, seeds: S
         if line not in usual or len(others) < _FEWEST_SEEDS or any(line not in each for each in runs):
             continue
         count = min(map(len, (*(each[line] for each in runs), usual[line], *others)))
+        if cut and line not in new:
+            continue
+        count = min(count, len(new[line])) if cut else count
         if len(new.get(line, ())) < count:
             reason = f"{len(new.get(line, ()))} lines are printed that read {line!r}, and {len(series)} in the original"
             return Check(UNOBSERVED, Verdict.INCONCLUSIVE, reason=reason)

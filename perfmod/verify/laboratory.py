@@ -34,6 +34,9 @@ _STEPS_OF_A_TURN = 10
 _LONGEST_STEP_OF_TURNS = 2.0
 """Seconds; where a step takes longer than a start, there is nothing to be gained by turns."""
 _FEWEST_PAIRS = 2
+_LONGER = 1.5
+_START = 10.0
+"""Times the seconds of a watched run, and those in which a process imports torch, which forked ones have done."""
 _LONGEST_COURSE = 120.0
 """Seconds that a run may take in which no state is handed over, by how long the first run took."""
 _CONTEXT_MIB = 600.0
@@ -130,9 +133,9 @@ class Laboratory:
         """A run that is compared with none: it answers what is asked about values in its code."""
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
-    def leave_alone(self, side: Side) -> Unobserved:
-        """A run without the harness, for as long as a run over many steps may take."""
-        seconds = min(_LONGEST_COURSE, self.request.timeout)
+    def leave_alone(self, side: Side, watched: float) -> Unobserved:
+        """A run without the harness, for somewhat longer than the seconds of one that was watched."""
+        seconds = min(_LONGER * watched + _START, self.request.timeout)
         return self.runner.unobserved(side, self._job(Mode.TIMING), seconds)
 
     def time(self, side: Side) -> tuple[Ran, Load]:

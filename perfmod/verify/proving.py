@@ -151,18 +151,18 @@ class Prover:
 
     def _left_alone(self, judged: Equality, side: Side, plain: Setting, seeds: Sequence[Setting]) -> Equality:
         """What is proven is run once more where nothing tells the script that it is watched."""
-        course = self._seen(plain)[0].traces[0].printed
+        course, seconds = self._seen(plain)[0].traces[0].printed, self._seen(plain)[0].seconds
         if self.lab.request.nproc is not None or not figures_by_line(course):
             return judged
         while len(self._alone) < _ALONE:
-            self._alone.append(self.lab.leave_alone(self.original))
+            self._alone.append(self.lab.leave_alone(self.original, seconds))
         if any(each.failed for each in self._alone):
             return judged
-        ran = self.lab.leave_alone(side)
+        ran = self.lab.leave_alone(side, seconds)
         drawn = [each.traces[0].printed for key in seeds for each in self._seen(key) if each.trouble is None]
         row: Check | None = Check(UNOBSERVED, Verdict.REFUTED, reason="it fails when nobody looks on")
         if not ran.failed:
-            row = compare_unobserved([each.printed for each in self._alone], ran.printed, course, drawn)
+            row = compare_unobserved([each.printed for each in self._alone], ran.printed, course, drawn, cut=ran.cut)
         if row is None:
             return judged
         judged = evolve(judged, checks=(*judged.checks, row))

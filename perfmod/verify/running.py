@@ -81,10 +81,12 @@ class Unobserved:
 
     Attributes:
         failed: it ended by itself, with an error.
+        cut: its time was over before it had ended.
         printed: to the standard output until its end, or until its time was over.
     """
 
     failed: bool
+    cut: bool
     printed: str
 
 
@@ -170,7 +172,7 @@ class Runner:
             ended = command.execute(lambda: None, threading.Event())
             text = printed.read_text("utf-8", "replace") if printed.exists() else ""
         whole = text if ended.how is End.EXITED else text.rpartition("\n")[0]
-        return Unobserved(ended.how is End.EXITED and ended.code != 0, whole)
+        return Unobserved(ended.how is End.EXITED and ended.code != 0, ended.how is not End.EXITED, whole)
 
     def _run(self, side: Side, job: Job, cancelled: threading.Event) -> Ran:
         with self.scratch.room() as room:
