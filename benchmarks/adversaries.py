@@ -211,6 +211,7 @@ class Settings:
             links=(),
             command="",
             horizon=30 if self.quick else 60,
+            course=200,
         )
         free = machine.probe(request.python).free_mib if self.device == "cuda" else None
         runner = Runner(scratch, Call(request.python, cwd=script.parent), self.timeout, sample_memory=False)

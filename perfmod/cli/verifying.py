@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _PANEL = "Verification"
 _FURTHER = 3
 """Times the usual number of steps, up to which they are compared where that takes little time."""
+_COURSE = 200
+"""Steps at most over which another precision is compared with other seeds."""
 
 
 class Device(str, enum.Enum):
@@ -68,7 +70,7 @@ Horizon = Annotated[
         min=2,
         metavar="N",
         help="Compare more steps where they take little time: a number drawn at random, up to this.",
-        show_default="three times the default of --steps",
+        show_default="three times the default of --steps; 200 for what is compared with other seeds",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -153,6 +155,7 @@ def request(
 
     cwd = Path.cwd()
     usual = 10 if quick else 20
+    course = horizon or (_COURSE if steps is None else None)
     if horizon is None:
         horizon = _FURTHER * usual if steps is None else steps
     return Request(
@@ -169,5 +172,6 @@ def request(
         numerics=Numerics(numerics) if numerics else None,
         links=tuple((cwd / link).absolute() for link in links or ()),
         budget=budget,
+        course=course,
         command=shlex.join(["perfmod", *sys.argv[1:]]),
     )

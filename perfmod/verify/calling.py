@@ -107,6 +107,13 @@ class CallInCopy:
             environment.setdefault(*_DETERMINISTIC_CUBLAS)
         return environment
 
+    def unobserved(self, script: Path) -> dict[str, str]:
+        """The environment without anything that looks on; what the script prints comes at once."""
+        environment = {**self.environment(script, Path()), "PYTHONUNBUFFERED": "1"}
+        del environment[self.harness.job_variable]
+        _, _, search = environment.pop("PYTHONPATH").partition(os.pathsep)
+        return {**environment, "PYTHONPATH": search} if search else environment
+
     def _argument(self, argument: str) -> str:
         """An argument, `--option=VALUE` or `key=VALUE`, whose value may be a path."""
         name, sign, value = argument.partition("=")

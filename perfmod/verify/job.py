@@ -59,6 +59,7 @@ class Job:
         root: the scratch copy of the user's tree; lines of code in it are the user's.
         device: `cuda` or `cpu`.
         seed: of every pinned random stream.
+        reseed: E-run: added to the seeds that the script gives to the common generators; 0 leaves them.
         steps: E-run: optimizer steps (of the optimizer that stepped first) after which the script is stopped.
         perturb: E-run: noise on the model's inputs, in rounding units of their type (1.0: one ulp); 0.0: none.
         perturb_seed: draws the noise.
@@ -99,6 +100,7 @@ class Job:
     root: Path
     device: str
     seed: int = SEED
+    reseed: int = 0
     steps: int = 20
     perturb: float = 0.0
     perturb_seed: int = 0

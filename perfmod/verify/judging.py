@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 
 from perfmod.transforms.finding import Numerics
 from perfmod.verify.batches import compare_batches
+from perfmod.verify.courses import compare_courses
 from perfmod.verify.evidence import Check, Curve, Equality, Verdict
 from perfmod.verify.outputs import compare_checkpoints, compare_printed
 from perfmod.verify.premises import (
@@ -53,6 +54,8 @@ ALIKE: Final = "in float32 and with the same dropout"
 """Conditions under which both sides are compared more closely where their class lets them differ."""
 SHORT_EPOCHS: Final = "with short epochs"
 """What comes behind an epoch is compared as well: the next one, evaluations, schedules, the script's end."""
+OVER_A_COURSE: Final = "over many steps"
+"""What errors come to that add up is compared with what other seeds of the original come to."""
 _NONE: Final[Mapping[str, Equality]] = {}
 _EXACT_OUTPUT: Final = (Numerics.BITWISE, Numerics.ROUNDING)
 """Classes in which a training saves and prints the same."""
@@ -121,6 +124,39 @@ def judge(
     )
 
 
+def with_course(judged: Equality, runs: Sequence[Runs[Trace]], seeds: Sequence[Sequence[Trace]]) -> Equality:
+    """A judgement with what many steps show, in which nobody took over another one's state.
+
+    Args:
+        judged: of a class that changes results.
+        runs: by rank.
+        seeds: the original with other seeds, by rank.
+    """
+    for one, others in zip(runs, seeds, strict=True):
+        rows = _over_a_course(one, others, Numerics(judged.numerics))
+        judged = evolve(judged, checks=(*judged.checks, *rows))
+        decisive = _decisive(rows)
+        if decisive is not None:
+            reason = f"{OVER_A_COURSE}: {decisive.reason}"
+            return evolve(judged, verdict=decisive.verdict, reason=reason)
+    last = runs[0].original.last
+    reason = f"{judged.reason}; over {_steps(runs[0].original)} it keeps to what the original's own runs and seeds give"
+    return evolve(judged, reason=reason, short_horizon=False, steps=max(judged.steps, last))
+
+
+def _over_a_course(runs: Runs[Trace], seeds: Sequence[Trace], numerics: Numerics) -> list[Check]:
+    missing = captured("original", runs.original) or captured("rewritten", runs.rewritten) or _unfit(runs)
+    if missing is not None:
+        return [missing]
+    runs = evolve(runs, perturbed=tuple(trace for trace in runs.perturbed if _comparable(runs.original, trace)))
+    tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=False)
+    rows = compare_premises(runs, tolerance)
+    if all(row.verdict is Verdict.PROVEN for row in rows):
+        able = [trace for trace in seeds if captured("original", trace) is None]
+        rows += compare_courses(runs, able, tolerance)
+    return [evolve(row, name=f"{OVER_A_COURSE}: {row.name}") for row in rows]
+
+
 def judge_ranks(
     originals: Sequence[Trace],
     rewritten: Sequence[Trace],
@@ -165,7 +201,7 @@ def _checks(
     if missing is not None:
         return [missing], [missing]
     tolerance = tolerance_for(numerics, runs.original, runs.rewritten, blind=_blind(runs, numerics))
-    checks = _premises(runs, tolerance)
+    checks = compare_premises(runs, tolerance)
     weighing = list(checks)
     if all(check.name != _BATCHES for check in checks):
         reason = "no DataLoader was used; judged by losses and gradients"
@@ -192,7 +228,8 @@ def _reported(check: Check) -> Check:
     return evolve(check, verdict=Verdict.INCONCLUSIVE, reason=f"not decisive for this class: {check.reason}")
 
 
-def _premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
+def compare_premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
+    """The rows of what has to be equal before two trainings can be compared."""
     one, other = runs.original, runs.rewritten
     rows = (
         compare_counts(one, other),
@@ -214,7 +251,7 @@ def _unfit(runs: Runs[Trace]) -> Check | None:
         if failed is not None:
             return failed
         exactly = tolerance_for(Numerics.BITWISE, runs.original, repeat, blind=False)
-        for check in _premises(Runs(runs.original, repeat), exactly):
+        for check in compare_premises(Runs(runs.original, repeat), exactly):
             if check.verdict is not Verdict.PROVEN:
                 return Check(UNFIT, Verdict.INCONCLUSIVE, reason=_DRAWN_ANEW.get(check.name, _OTHER))
     return None

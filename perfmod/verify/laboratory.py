@@ -13,7 +13,7 @@ from attrs import Factory, asdict, define, evolve, field, frozen
 from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.load import Load, Meter
 from perfmod.verify.request import Request
-from perfmod.verify.running import Ran, Runner
+from perfmod.verify.running import Ran, Runner, Unobserved
 from perfmod.verify.schedule import ROUNDS
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
@@ -34,6 +34,11 @@ _STEPS_OF_A_TURN = 10
 _LONGEST_STEP_OF_TURNS = 2.0
 """Seconds; where a step takes longer than a start, there is nothing to be gained by turns."""
 _FEWEST_PAIRS = 2
+_LONGER = 1.5
+_START = 10.0
+"""Times the seconds of a watched run, and those in which a process imports torch, which forked ones have done."""
+_LONGEST_COURSE = 120.0
+"""Seconds that a run may take in which no state is handed over, by how long the first run took."""
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
 _LIKELY_MIB = 8000.0
@@ -43,7 +48,11 @@ _SHARE_OF_MEMORY = 0.6
 
 @frozen
 class Setting:
-    """How an E-run differs from the plain one; the fields are those of `Job`."""
+    """How an E-run differs from the plain one; the fields are those of `Job`, but one.
+
+    Attributes:
+        course: so many steps are made, and no state is handed over; 0 for the common number.
+    """
 
     perturb: float = 0.0
     perturb_seed: int = 0
@@ -53,6 +62,8 @@ class Setting:
     deterministic: bool = False
     alike: int = 0
     epoch: int = 0
+    reseed: int = 0
+    course: int = 0
 
     @property
     def reference(self) -> Setting:
@@ -75,6 +86,7 @@ class Laboratory:
         length: steps that an E-run makes, where these take little time.
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
+        longest: steps of the runs in which no state is handed over; 0 where none are to be made.
     """
 
     runner: Runner
@@ -87,6 +99,7 @@ class Laboratory:
     length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
+    longest: int = Factory(lambda self: _drawn_course(self.request), takes_self=True)
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
@@ -119,6 +132,11 @@ class Laboratory:
     def look(self, side: Side, points: Sequence[Point]) -> Ran:
         """A run that is compared with none: it answers what is asked about values in its code."""
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
+
+    def leave_alone(self, side: Side, watched: float) -> Unobserved:
+        """A run without the harness, for somewhat longer than the seconds of one that was watched."""
+        seconds = min(_LONGER * watched + _START, self.request.timeout)
+        return self.runner.unobserved(side, self._job(Mode.TIMING), seconds)
 
     def time(self, side: Side) -> tuple[Ran, Load]:
         """A T-run, with what it had beside it; nothing else of ours goes on."""
@@ -168,11 +186,22 @@ class Laboratory:
         self.bare = self.bare or _calls_no_module(ran)
         return (self.by_hand, self.bare) != before
 
+    def course(self) -> int:
+        """Steps of the runs in which no state is handed over, as many as time allows; 0 where that is too few."""
+        each = self._longest_step()
+        seconds = min(_LONGEST_COURSE, self.request.timeout / 2)
+        steps = min(self.longest, int(seconds / each)) if each else self.longest
+        return steps if steps > self.request.steps else 0
+
     def _equality(self, side: Side, setting: Setting, seed: int) -> Job:
+        fields = asdict(setting)
+        course = fields.pop("course")
+        if course:
+            return self._job(Mode.EQUALITY, steps=course, seed=seed + setting.reseed, **fields)
         states, writes = self._handing_over(side, setting, seed)
         length = {"steps": self.request.steps, "horizon": self.length, "handed": self.handed}
         shared = {"states": str(states), "writes_states": writes, "seed": seed}
-        return self._job(Mode.EQUALITY, **length, **shared, **asdict(setting))
+        return self._job(Mode.EQUALITY, **length, **shared, **fields)
 
     def _handing_over(self, _side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
         """The folder of the states for a run, and whether the run is the one that writes them."""
@@ -238,6 +267,12 @@ def _drawn_length(request: Request) -> int:
     """Nobody knows before after how many steps a run is stopped; in the last third of what may be."""
     horizon = max(request.steps, request.horizon or 0)
     return random.SystemRandom().randint(max(request.steps, 2 * horizon // 3), horizon)
+
+
+def _drawn_course(request: Request) -> int:
+    """As for other runs, of what may be for those in which no state is handed over."""
+    most = request.course or 0
+    return random.SystemRandom().randint(max(1, 2 * most // 3), most) if most else 0
 
 
 def _drawn_steps(request: Request, length: int) -> tuple[int, ...]:

@@ -103,6 +103,16 @@ def compare_printed(runs: Runs[Trace]) -> list[Check]:
     return [Check(PRINTED, Verdict.PROVEN)]
 
 
+def figures_by_line(printed: str) -> dict[str, list[list[float]]]:
+    """The figures of every kind of line that tells no time: by what the line reads without them, in their order."""
+    found: dict[str, list[list[float]]] = {}
+    for line in printed.splitlines():
+        figures = _figures(line)
+        if figures and not _OF_TIME.search(line):
+            found.setdefault(_NUMBER.sub("#", line.strip()), []).append([float(figure) for figure in figures])
+    return found
+
+
 def _alike(old: str, new: str, shaken: Sequence[str]) -> bool:
     """Whether two lines say the same but for a rounding."""
     if old == new:

@@ -9,14 +9,17 @@ from typing import Final, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from perfmod.transforms.finding import Numerics
-from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.courses import UNOBSERVED, compare_unobserved
+from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks
+from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks, with_course
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
+from perfmod.verify.outputs import figures_by_line
 from perfmod.verify.premises import DROPOUTS
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
-from perfmod.verify.running import Ran
+from perfmod.verify.running import Ran, Unobserved
+from perfmod.verify.runs import Runs
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
 
 _WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
@@ -29,6 +32,10 @@ _ELSEWHERE: Final = frozenset({Kind.HOST_MEMORY, Kind.NO_SPACE, Kind.PORT_TAKEN,
 """Troubles that may have nothing to do with the code."""
 _IN_DOUBT: Final = 8
 """Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
+_SEEDS: Final = {False: 5, True: 3}
+"""Other seeds with which the original is run to judge another precision over many steps; and with `--quick`."""
+_ALONE: Final = 2
+"""Runs of the original in which nobody looks on."""
 _TOGETHER: Final = 3
 """So many are added at a time."""
 
@@ -64,6 +71,7 @@ class Prover:
     original: Side
     seed: int = SEED
     _observed: dict[Setting, list[Ran]] = field(factory=dict)
+    _alone: list[Unobserved] = field(factory=list)
 
     def imported(self) -> set[Path]:
         """The user's files that the original runs, absolute. Raises `CannotRun`."""
@@ -107,7 +115,78 @@ class Prover:
             # How it was proven is told by the whole run.
             is_same = further.verdict is Verdict.PROVEN
             judged[at] = evolve(further, reason=judged[at].reason) if is_same else further
+        self._see_courses(candidates, judged)
         return judged
+
+    def _see_courses(self, candidates: Sequence[Candidate], judged: list[Equality]) -> None:
+        """Compare what is proven so far, in another precision, over many steps and with other seeds of the original."""
+        places = [
+            at
+            for at, each in enumerate(candidates)
+            if each.numerics is Numerics.PRECISION and judged[at].verdict is Verdict.PROVEN
+        ]
+        steps = self.lab.course() if places else 0
+        if not steps:
+            return
+        plain = Setting(course=steps)
+        shaken = self._reactions(plain, Numerics.PRECISION)
+        seeds = [evolve(plain, reseed=number) for number in range(1, 1 + _SEEDS[self.lab.request.quick])]
+        own = [] if self._seen(plain) else [plain] * self._times(plain) + [*shaken, *seeds]
+        sides = [(self.original, setting) for setting in own] + [(candidates[at].side, plain) for at in places]
+        found = self.lab.watch(sides, self.seed)
+        for setting, ran in zip(own, found, strict=False):
+            self._seen(setting).append(ran)
+        original, *repeats = self._seen(plain)
+        for at, ran in zip(places, found[len(own) :], strict=True):
+            failed = next((each.trouble for each in (original, *repeats) if each.trouble is not None), None)
+            if failed is not None:
+                reason = f"the original failed when it was run over more steps: {failed.reason}"
+                judged[at] = evolve(judged[at], verdict=Verdict.INCONCLUSIVE, reason=reason, failed_side=ORIGINAL)
+            elif ran.trouble is not None:
+                judged[at] = _in_trouble(ran.trouble, ran, original, candidates[at].numerics)
+            else:
+                judged[at] = self._with_course(judged[at], ran, shaken, seeds)
+            if judged[at].verdict is Verdict.PROVEN:
+                judged[at] = self._left_alone(judged[at], candidates[at].side, plain, seeds)
+
+    def _left_alone(self, judged: Equality, side: Side, plain: Setting, seeds: Sequence[Setting]) -> Equality:
+        """What is proven is run once more where nothing tells the script that it is watched."""
+        course, seconds = self._seen(plain)[0].traces[0].printed, self._seen(plain)[0].seconds
+        if self.lab.request.nproc is not None or not figures_by_line(course):
+            return judged
+        while len(self._alone) < _ALONE:
+            self._alone.append(self.lab.leave_alone(self.original, seconds))
+        if any(each.failed for each in self._alone):
+            return judged
+        ran = self.lab.leave_alone(side, seconds)
+        drawn = [each.traces[0].printed for key in seeds for each in self._seen(key) if each.trouble is None]
+        row: Check | None = Check(UNOBSERVED, Verdict.REFUTED, reason="it fails when nobody looks on")
+        if not ran.failed:
+            row = compare_unobserved([each.printed for each in self._alone], ran.printed, course, drawn, cut=ran.cut)
+        if row is None:
+            return judged
+        judged = evolve(judged, checks=(*judged.checks, row))
+        return judged if row.verdict is Verdict.PROVEN else evolve(judged, verdict=row.verdict, reason=row.reason)
+
+    def _with_course(self, judged: Equality, ran: Ran, shaken: Sequence[Setting], seeds: Sequence[Setting]) -> Equality:
+        original, *repeats = (each.traces for each in self._seen(evolve(seeds[0], reseed=0)))
+        noisy, drawn = (
+            [each.traces for setting in settings for each in self._seen(setting) if each.trouble is None]
+            for settings in (shaken, seeds)
+        )
+        if len(ran.traces) != len(original):
+            return judged
+        ranks = range(len(original))
+        runs = [
+            Runs(
+                original[rank],
+                ran.traces[rank],
+                tuple(each[rank] for each in repeats),
+                tuple(each[rank] for each in noisy if rank < len(each)),
+            )
+            for rank in ranks
+        ]
+        return with_course(judged, runs, [[each[rank] for each in drawn if rank < len(each)] for rank in ranks])
 
     def _judged(self, candidate: Candidate, seen: Mapping[Setting, Ran]) -> Equality:
         """The verdict on a candidate's runs, once it is known whether what refutes it may be chance."""
@@ -195,7 +274,7 @@ class Prover:
 
     def _times(self, setting: Setting) -> int:
         """How often the original is run in a setting: to compare it with itself, once and three times more."""
-        if setting in (PLAIN, _WITHOUT_DROPOUT, _ALIKE):
+        if setting in (PLAIN, _WITHOUT_DROPOUT, _ALIKE) or setting == Setting(course=setting.course):
             return 2 if self.lab.request.quick else 4
         return 1
 

@@ -31,6 +31,8 @@ class Request:
         budget: rewritten versions that are tried to find the largest that is proven.
         horizon: the most steps over which the training is compared, where they take little time; the number is drawn
             at random from the last third of this. None compares `steps`.
+        course: the same for the runs of the class `precision` that are compared with other seeds of the original. None
+            makes none.
     """
 
     script: Path
@@ -47,6 +49,7 @@ class Request:
     command: str
     horizon: int | None = None
     budget: int = 12
+    course: int | None = None
 
 
 def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:

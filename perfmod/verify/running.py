@@ -76,6 +76,21 @@ class Ran:
 
 
 @frozen
+class Unobserved:
+    """A run in which nobody looked on.
+
+    Attributes:
+        failed: it ended by itself, with an error.
+        cut: its time was over before it had ended.
+        printed: to the standard output until its end, or until its time was over.
+    """
+
+    failed: bool
+    cut: bool
+    printed: str
+
+
+@frozen
 class Runner:
     """Runs scripts for one verification. Its methods are for the main thread, and end everything on Ctrl-C.
 
@@ -138,6 +153,26 @@ class Runner:
                 if ran.trouble is not None and ran.trouble.kind in NOT_ALONE:
                     found[number] = self.run(side, job)
         return found
+
+    def unobserved(self, side: Side, job: Job, seconds: float) -> Unobserved:
+        """Run `side` with nothing of the harness in its process. Raises like `run`."""
+        with self.scratch.room() as room:
+            root = self.scratch.copy(side.tree, side.replacements, room)
+            call = CallInCopy(self.call, side.tree.root, evolve(job, out=room, root=root), room, self._harness)
+            (room / "tmp").mkdir()
+            printed = room / "printed"
+            command = Command(
+                arguments=["/bin/sh", "-c", 'exec "$@" >"$0"', str(printed), *call.command(side.script)],
+                cwd=call.cwd(side.script),
+                environment=call.unobserved(side.script),
+                run=uuid.uuid4().hex,
+                timeout=seconds,
+                sample_memory=False,
+            )
+            ended = command.execute(lambda: None, threading.Event())
+            text = printed.read_text("utf-8", "replace") if printed.exists() else ""
+        whole = text if ended.how is End.EXITED else text.rpartition("\n")[0]
+        return Unobserved(ended.how is End.EXITED and ended.code != 0, ended.how is not End.EXITED, whole)
 
     def _run(self, side: Side, job: Job, cancelled: threading.Event) -> Ran:
         with self.scratch.room() as room:

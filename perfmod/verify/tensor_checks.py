@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Final
 
 from attrs import evolve, frozen
@@ -27,6 +28,12 @@ _LATER: Final = 8.0
 """Times the difference that a kink makes to one step which it may have grown to in a few."""
 _OF_ONE_TENSOR: Final = 10.0
 """Times the difference that a kink makes to all tensors which it may make to one."""
+_OUTSTANDING: Final = 16.0
+"""Times the usual noise, each relative to its tensor, from which on an update stands out: the bias of keys in an
+attention gets gradients that are nothing but rounding, and may be a part of a larger tensor.
+"""
+_SMALL_PART: Final = 0.25
+"""Of all updates, as a share of their squared norm, that such tensors may make up."""
 _FEW_SUMS: Final = 16
 """Elements of a tensor that is small enough for all of them to be small by chance."""
 _LUCK: Final = 2.0
@@ -157,10 +164,12 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
 
 
 def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course) -> Gap[str]:
-    meant = {key: vector for key, vector in runs.original.items() if not _is_rounding(key, course)}
-    runs = runs.map(lambda vectors: fill(vectors, meant or runs.original))
+    meant: Vectors = {key: vector for key, vector in runs.original.items() if not _is_rounding(key, course)}
+    if kind.normalised and not tolerance.bitwise:
+        meant = _without_outstanding(meant, runs, tolerance)
+    scale = norm(meant or runs.original)
+    runs = runs.map(lambda vectors: {key: vectors[key] for key in meant or runs.original})
     spread = runs.measure(distance)
-    scale = norm(runs.original)
     grain = math.hypot(*(vector.grain for vector in runs.original.values()))
     allowed = tolerance.factor * course.stretch * tolerance.base(spread) + tolerance.floor * scale + grain
     size = sum(vector.size for vector in runs.original.values())
@@ -172,6 +181,14 @@ def _whole(kind: Kind, runs: Runs[Vectors], tolerance: Tolerance, course: Course
         allowed = min(allowed, kind.sure * scale)
     unclear = max(kink, allowed + turned if turned and kind.settled else 0.0)
     return Gap("", spread, allowed, scale, unclear=unclear)
+
+
+def _without_outstanding(meant: Vectors, runs: Runs[Vectors], tolerance: Tolerance) -> Vectors:
+    """Without the few whose noise is far above that of the others, which it would hide: they are judged one by one."""
+    noise = {key: tolerance.base(_spread(runs, key)) / (vector.norm or 1.0) for key, vector in meant.items()}
+    usual = max(statistics.median(noise.values()), tolerance.floor) if noise else 0.0
+    rest = {key: vector for key, vector in meant.items() if noise[key] <= _OUTSTANDING * usual}
+    return rest if norm(rest) ** 2 >= (1.0 - _SMALL_PART) * norm(meant) ** 2 else meant
 
 
 def _element_sizes(kind: Kind, vectors: Vectors) -> dict[str, float]:

@@ -15,6 +15,8 @@ from perfmod.verify.tolerances import Course, Tolerance
 from perfmod.verify.trace import Trace
 from perfmod.verify.vectors import Naming, Vectors, align, distance, fill, movements, norm, values
 
+COPIES: Final = "copies"
+"""The name of the snapshots of what is kept beside the model."""
 _REFERENCE: Final = 1e-2
 """How far the original's gradients may lie from those in float64 for the latter to be the same computation."""
 _HALF_REFERENCE: Final = 0.25
@@ -46,7 +48,7 @@ def compare_later_steps(runs: Runs[Trace], tolerance: Tolerance, course: Course)
     last = runs.original.last
     if last > 1:
         checks += _compare_states(runs, last, tolerance.grown(), course, f" of {last} steps")
-    return checks
+    return checks + _compare_copies(runs, tolerance.grown(), course)
 
 
 def compare_single(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> list[Check]:
@@ -119,6 +121,26 @@ def _compare_states(runs: Runs[Trace], step: int, tolerance: Tolerance, course: 
         own = averaged if what == "optimizer state" else tolerance
         checks += compare_tensors(kind, _taken(runs, what, step), own, course)
     return checks
+
+
+def _compare_copies(runs: Runs[Trace], tolerance: Tolerance, course: Course) -> list[Check]:
+    """The rows of what the script keeps beside its model: how far moving averages went after the first step."""
+    seen = [step for what, step in runs.original.snapshots if what == COPIES and runs.original.snapshot(what, step)]
+    if not seen or max(seen) == 1:
+        return []
+    first, last = min(seen), max(seen)
+    moved = runs.map(lambda trace: movements(trace.snapshot(COPIES, first), trace.snapshot(COPIES, last), last - first))
+    own = {key: vector for key, vector in moved.original.items() if all(key in each for each in moved.repeats)}
+    name = "moving averages and other copies of the weights"
+    # Lists are made for an operation, and hold gradients as well.
+    named = [key for key in own if not key.rpartition(".")[2].isdigit()]
+    lacking = next((key for key in named if key not in moved.rewritten), None)
+    if lacking is not None:
+        reason = f"a copy of the weights is not kept where the original keeps it: {lacking}"
+        return [Check(name, Verdict.INCONCLUSIVE, reason=reason)]
+    kind = Kind(name, normalised=_normalises(runs.original), late=True)
+    kept = {key: vector for key, vector in own.items() if key in moved.rewritten}
+    return compare_tensors(kind, moved.map(lambda vectors: fill(vectors, kept)), tolerance, course)
 
 
 def _taken(runs: Runs[Trace], what: str, step: int) -> Runs[Vectors]:

@@ -29,6 +29,8 @@ from perfmod.verify.tree import Tree
 
 STEPS = 12
 HANDED = (1, 4, 7, 10)
+COURSE = 60
+"""A script's training, or most of it."""
 
 
 @define
@@ -142,7 +144,14 @@ class Bench:
         runner = Runner(self.scratch, call, request.timeout, sample_memory=False, forks=False)
         original = Side(ORIGINAL, tree, Path(path.name), {Path(path.name): text})
         lab = SharingLaboratory(
-            runner, request, progress=lambda _: None, handed=HANDED, epoch=3, folder=runs, original=original
+            runner,
+            request,
+            progress=lambda _: None,
+            handed=HANDED,
+            epoch=3,
+            longest=COURSE,
+            folder=runs,
+            original=original,
         )
         return Prover(lab, original), original
 

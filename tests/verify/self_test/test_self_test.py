@@ -75,7 +75,8 @@ def test_proves_that_a_script_is_like_itself(bench: Bench, script: Script, devic
     classes = sorted({Numerics.BITWISE, Numerics.ROUNDING, *(right.numerics for right in script.rights)})
     for numerics, equality in zip(classes, bench.judge_itself(script, classes, device), strict=True):
         assert equality.verdict is Verdict.PROVEN, f"as {numerics.value}: {told(equality)}"
-        assert equality.steps == STEPS
+        # Another precision is compared over more steps, as many as the script makes.
+        assert equality.steps > STEPS if numerics is Numerics.PRECISION else equality.steps == STEPS
 
 
 def test_judges_nothing_where_nothing_trains(bench: Bench) -> None:

@@ -20,6 +20,7 @@ class Job:
     root: str
     device: str
     seed: int
+    reseed: int
     steps: int
     perturb: float
     perturb_seed: int

@@ -39,6 +39,10 @@ class Names:
         self._roots.append(module)
         return True
 
+    def roots(self) -> list[Module]:
+        """Those that brought something to be named."""
+        return list(self._roots)
+
     def holds_half(self) -> bool:
         """Whether any parameter is of a half type."""
         return any(parameter.dtype in HALVES for _, parameter in self.parameters())

@@ -15,6 +15,7 @@ from . import alike, halves, patching, scaling, seeding, short_epochs, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
+from .copies import copies
 from .determinism import Determinism
 from .digests import Digests
 from .events import Events
@@ -27,7 +28,7 @@ from .readout import Readout
 from .sampling import Sampling
 from .shelf import Shelf
 from .snapshots import Snapshots, gradients
-from .tensors import HALVES, autocast_type, is_captured, is_tried_out
+from .tensors import HALVES, aside, autocast_type, is_captured, is_tried_out
 from .watch import Watch, roots_of
 from .workers import Workers
 
@@ -48,7 +49,7 @@ _MIB = 2**20
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
     _calm()
-    seeding.pin_torch(job.seed)
+    seeding.pin_torch(job.seed, job.reseed)
     unseen.begin()
     workers = Workers(Path(job.out))
     Sampling(job.seed, workers).begin()
@@ -72,6 +73,12 @@ def _calm() -> None:
     switch = vars(type(cudnn)).get("benchmark")
     if switch is not None:
         switch.setter = lambda _wanted: None
+    switch = vars(type(cudnn)).get("deterministic")
+    if switch is not None:
+        # The script is told what it has chosen: that the flag is set would tell it that it is watched.
+        chosen = [False]
+        switch.setter = lambda wanted: chosen.__setitem__(0, wanted)
+        switch.getter = lambda: chosen[0]
 
 
 class Recorder(Observer):
@@ -180,7 +187,10 @@ class Recorder(Observer):
             with unseen.uncompiled():
                 self._drawn_by_step.append(seeding.drawn())
                 seeding.seed_everything(self._job.seed, "step", watch.total)
-        return number == CLOCK and self._is_enough(watch.clock)
+        is_last = number == CLOCK and self._is_enough(watch.clock)
+        if is_last:
+            self._take_copies(watch.clock)
+        return is_last
 
     def _is_enough(self, steps: int) -> bool:
         """Whether the run has seen as many steps as it is to see."""
@@ -204,6 +214,7 @@ class Recorder(Observer):
         """Keep what a step leaves that is looked at by itself, and what the next one begins with, if it is one."""
         if step in {self._looked_at, *self._job.handed}:
             self._take_all(step)
+            self._take_copies(step)
         if self._states.after(step, self._stepped):
             self._controls.renew()
             self._snapshots.take_start(step + 1, self._stepped)
@@ -215,6 +226,10 @@ class Recorder(Observer):
         for number, optimizer in self._stepped.items():
             self._snapshots.take_unheld(step, optimizer, number)
             self._snapshots.take_state(step, optimizer, number)
+
+    def _take_copies(self, step: int) -> None:
+        with aside():
+            self._snapshots.take_copies(step, copies(self._names, self._job.root))
 
     # The record
 

@@ -7,10 +7,11 @@ before, so that one draw more or less in one place does not move those in anothe
 from __future__ import annotations
 
 import hashlib
+import operator
 import random
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from . import patching
 
@@ -60,22 +61,24 @@ def drawn() -> str:
     return f"{mixed(positions(), on_devices):x}"
 
 
-def pin_python(seed: int) -> None:
-    """Seed Python's stream, and let no later call leave the seed to chance."""
+def pin_python(seed: int, shift: int = 0) -> None:
+    """Seed Python's stream, and let no later call leave the seed to chance; `shift` is added to what others seed."""
     _Place.key = (seed,)
     patching.around(random, "seed", lambda seed, a=None, *rest: seed(fresh() if a is None else a, *rest))
     random.seed(mixed(seed, "python"))
+    _shift(random, "seed", shift)
 
 
-def pin_numpy(seed: int) -> None:
+def pin_numpy(seed: int, shift: int = 0) -> None:
     """The same for NumPy's, and for generators that are made without a seed. `numpy.random` must have been imported."""
     numpy_random = sys.modules["numpy.random"]
-    patching.around(numpy_random, "seed", lambda seed, a=None: seed(fresh() % 2**32 if a is None else a))
-    patching.around(numpy_random, "default_rng", lambda make, seed=None: make(fresh() if seed is None else seed))
+    patching.around(numpy_random, "seed", lambda call, /, seed=None: call(fresh() % 2**32 if seed is None else seed))
+    patching.around(numpy_random, "default_rng", lambda make, /, seed=None: make(fresh() if seed is None else seed))
     numpy_random.seed(mixed(seed, "numpy") % 2**32)  # type: ignore[attr-defined]
+    _shift(numpy_random, "seed", shift, bound=2**32)
 
 
-def pin_torch(seed: int) -> None:
+def pin_torch(seed: int, shift: int = 0) -> None:
     """The same for torch's streams on all devices."""
     import torch
 
@@ -87,6 +90,24 @@ def pin_torch(seed: int) -> None:
     for owner, name in ((torch, "seed"), (torch.random, "seed"), (torch.cuda, "seed"), (torch.cuda, "seed_all")):
         patching.around(owner, name, seeded)
     torch.manual_seed(mixed(seed, "torch"))
+    for owner in (torch, torch.random):
+        _shift(owner, "manual_seed", shift)
+
+
+def _shift(owner: Any, name: str, by: int, bound: int = 2**63) -> None:
+    """Have another seed taken than the one that is given; generators that somebody made keep theirs: they draw data."""
+
+    def other(seed: Any) -> Any:
+        try:
+            return (operator.index(seed) + by) % bound
+        except TypeError:  # none, or not a number
+            return seed
+
+    def seeded(seed: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        return seed(*map(other, args), **{key: other(value) for key, value in kwargs.items()})
+
+    if by:
+        patching.around(owner, name, seeded)
 
 
 def seed_everything(*key: Any) -> None:

@@ -45,6 +45,12 @@ class Snapshots:
         """The gradients that an optimizer is to step along; `divisor`: what they are still multiplied by."""
         self._take("gradients", step, gradients(self._names.optimized(optimizer, number), divisor))
 
+    def take_copies(self, step: int, found: Iterable[tuple[str, Tensor]]) -> None:
+        """Copies of the weights that the script keeps, if it keeps any."""
+        tensors = list(found)
+        if tensors:
+            self._take("copies", step, tensors)
+
     def take_start(self, step: int, stepped: Mapping[int, Optimizer | ByHand]) -> None:
         """What a step begins with that is looked at by itself."""
         self._take(AT_START.format("parameters"), step, self._names.parameters())

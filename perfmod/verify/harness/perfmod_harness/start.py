@@ -23,8 +23,8 @@ def start() -> None:
     if todo.mode == "equality":
         from . import seeding
 
-        seeding.pin_python(todo.seed)
-        after_import.call("numpy.random", lambda: seeding.pin_numpy(todo.seed))
+        seeding.pin_python(todo.seed, todo.reseed)
+        after_import.call("numpy.random", lambda: seeding.pin_numpy(todo.seed, todo.reseed))
         watching.begin(todo)
     after_import.call("torch", lambda: _begin(todo))
 
