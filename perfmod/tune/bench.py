@@ -39,11 +39,6 @@ class Bench:
     done: Callable[[Trial], None] = lambda _trial: None
     _longest: dict[bool, float] = field(factory=lambda: {False: _LIKELY, True: _LIKELY_COMPILED}, init=False)
 
-    def has_time(self, stacks: Sequence[Stack]) -> bool:
-        """Whether a group of these is likely to end in time."""
-        needed = sum(self._longest[is_compiled] for group, is_compiled in self._groups(stacks) if group)
-        return time.monotonic() + needed <= self.deadline
-
     def __call__(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         """The trials of stacks, as far as there is time for them."""
         found: dict[Stack, Trial] = {}

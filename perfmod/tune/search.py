@@ -63,7 +63,7 @@ class Trial:
 
 
 Bench = Callable[[Sequence[Stack], bool], Sequence[Trial]]
-"""Times stacks, with batches at hand or not; in the order in which they are given."""
+"""Times stacks, with batches at hand or not, as far as the budget allows."""
 
 
 @define
@@ -72,7 +72,6 @@ class Search:
 
     Attributes:
         bench: times stacks.
-        has_time: whether so many stacks can still be timed within the budget.
         bound: what the original's step mostly waits for.
         trials: by stack, and by whether batches were at hand.
         steps: that the training is planned for; None where compiling does not count.
@@ -80,7 +79,6 @@ class Search:
 
     space: Space
     bench: Bench
-    has_time: Callable[[Sequence[Stack]], bool]
     bound: Bound = Bound.UNCLEAR
     trials: dict[tuple[Stack, bool], Trial] = field(factory=dict)
     steps: int | None = None
@@ -88,9 +86,16 @@ class Search:
     def best(self, widest: Numerics) -> Stack:
         """The fastest stack of a class, as far as the budget allows to tell."""
         codes = self.space.within(widest)
-        stack = self._lean(self._fastest([Stack(), *self._openings(codes)], True), codes - self.space.feeding, True)
-        stack = self._grown(stack, codes - self.space.feeding)
+        wanted = codes - self.space.feeding
+        stack = self._lean(self._fastest(self._openings(codes), True), wanted - self.space.harmless, True)
+        stack = self._grown(stack, wanted)
         return self._fed(stack, codes & self.space.feeding)
+
+    def trimmed(self, stack: Stack) -> Stack:
+        """Without what is written by default and slows this stack down."""
+        harmless = stack.codes & self.space.harmless
+        stack = self._lean(stack, harmless - self.space.feeding, True)
+        return self._lean(stack, harmless & self.space.feeding, False)
 
     def preferred(self, narrow: Stack, wide: Stack) -> Stack:
         """Of the best stacks of a class and of a wider one: the wider one's only if it is faster, beyond doubt."""
@@ -158,7 +163,7 @@ class Search:
         self._timed([with_all, without], False)
         if self._ratio(with_all, False) * MOVES < self._ratio(without, False):
             return without
-        fed = self._lean(with_all, feeding, False)
+        fed = self._lean(with_all, feeding - self.space.harmless, False)
         others = self._timed(self.space.with_other_workers(fed), False)
         best = max(others, key=lambda trial: self._gain(trial), default=None)
         return best.stack if best is not None and self._gain(best) >= MOVES * self._ratio(fed, False) else fed
@@ -167,7 +172,7 @@ class Search:
         """The trials of stacks; each is timed once, if there is time."""
         stacks = list(dict.fromkeys(stacks))
         new = [stack for stack in stacks if (stack, at_hand) not in self.trials and stack != Stack()]
-        for trial in self.bench(new, at_hand) if new and self.has_time(new) else ():
+        for trial in self.bench(new, at_hand) if new else ():
             self.trials[trial.stack, at_hand] = trial
         for stack in new:
             self.trials.setdefault((stack, at_hand), Trial(stack, at_hand, reason=NO_TIME))

@@ -147,7 +147,7 @@ class _Tuner:
         deadline = self._began + FOR_TRIALS * self.terms.budget
         bench = Bench(space, self.verification.prover, deadline, self.journal.note_trial)
         trials = {(trial.stack, trial.at_hand): trial for trial in self.journal.trials}
-        search = Search(space, bench, bench.has_time, profile.bound, trials, self.terms.steps)
+        search = Search(space, bench, profile.bound, trials, self.terms.steps)
         try:
             self._search(search, space)
             self._prove(search, space)
@@ -172,20 +172,26 @@ class _Tuner:
         return Premises(profile, withheld)
 
     def _search(self, search: Search, space: Space) -> None:
-        for numerics in self.terms.classes:
-            # A class that allows no further rule has no stack of its own.
-            narrower = [space.within(each) for each in self._stacks]
-            if space.within(numerics) not in narrower:
-                best, narrow = search.best(numerics), [*self._stacks.values()][-1:]
-                self._stacks[numerics] = search.preferred(narrow[0], best) if narrow else best
+        # A class that allows no further rule has no stack of its own.
+        classes = {space.within(numerics): numerics for numerics in reversed(self.terms.classes)}
+        # The widest class has most to gain, and what is left of the budget is for the others.
+        found = {numerics: search.best(numerics) for codes, numerics in classes.items() if codes}
+        narrow = Stack()
+        for numerics in reversed(found):
+            narrow = self._stacks[numerics] = search.preferred(narrow, found[numerics])
+        for numerics in reversed(found):
+            self._stacks[numerics] = search.trimmed(self._stacks[numerics])
         self._is_whole = not any(trial.reason == NO_TIME for trial in search.trials.values())
 
     def _prove(self, search: Search, space: Space) -> None:
         """Compare the training under the fastest stacks with the original's, the fastest of all first."""
         for numerics in reversed(self._stacks):
             for stack in self._candidates(search, space, numerics)[:_TRIES]:
-                self._stacks[numerics] = stack
-                if self._proof(space, stack).kept or self._is_late():
+                # Where none is proven, why the fastest is not is what there is to say.
+                if self._proof(space, stack).kept:
+                    self._stacks[numerics] = stack
+                    break
+                if self._is_late():
                     break
 
     def _is_late(self) -> bool:

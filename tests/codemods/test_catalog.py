@@ -74,6 +74,14 @@ def test_only_a_whole_code_or_name_opts_in() -> None:
     assert catalog.opted_in(catalog.rules(), ["PM101", "worker-restart", "PM11", "syncs", "ALL"]) == {"PM101", "PM203"}
 
 
+def test_presets_name_rules_and_opt_in() -> None:
+    known = {rule.code for rule in catalog.rules()}
+    for name, codes in catalog.PRESETS.items():
+        assert codes <= known | {"PM306"}
+        assert catalog.opted_in(catalog.rules(), [name]) == codes & known
+        assert {rule.code for rule in catalog.select(catalog.rules(), [name.upper()], [])} == codes & known
+
+
 def test_the_rules_are_found_in_order_and_without_torch() -> None:
     code = (
         "import sys; from perfmod.codemods import catalog; found = [rule.code for rule in catalog.rules()]; "

@@ -1,0 +1,81 @@
+"""`perfmod tune` from end to end, on the CPU."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import forked_python
+import pytest
+from cli_fakes.running import Run, Write
+
+from perfmod.errors import ExitCode
+
+SCRIPT = """\
+import time
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+
+class Slow(Dataset):
+    def __len__(self):
+        return 4000
+
+    def __getitem__(self, index):
+        time.sleep(0.004)
+        return torch.full((4,), float(index)) / 4000
+
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = torch.nn.Linear(4, 1).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    loader = DataLoader(Slow(), batch_size=4)
+    for batch in loader:
+        batch = batch.to(device)
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.exhaustive
+def test_a_slow_loader_gets_workers(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", forked_python.python())
+    for name, value in forked_python.THREADS.items():
+        monkeypatch.setenv(name, value)
+    script = write("train.py", SCRIPT)
+    call = ("tune", "train.py", "--device", "cpu", "--allow", "bitwise", "--budget", "10m", "--report", "found")
+    ran = perfmod(*call, "--output-format", "json")
+    assert ran.code == ExitCode.OK, ran.err
+    first = json.loads(ran.out)
+    (offer,) = first["offers"]
+    assert (first["best"], offer["verdict"], offer["stack"][:5]) == ("bitwise", "proven", "PM201")
+    assert offer["ratio"] > 1.3
+    assert script.read_text() == SCRIPT
+    # A second call knows all that, and runs nothing but the interpreter.
+    ran = perfmod(*call, "--write")
+    assert ran.code == ExitCode.OK, ran.err
+    assert "with what an earlier call had found" in ran.err
+    assert "num_workers=" in script.read_text()
+    ran = perfmod("revert")
+    assert ran.code == ExitCode.OK, ran.err
+    assert script.read_text() == SCRIPT
+
+
+@pytest.mark.parametrize(("options", "said"), [
+    (("--budget", "soon"), "--budget soon: not a time; write 90s, 10m or 1h"),
+    (("--report-every", "10"), "--report-every changes what the script shows: add --allow behavioural"),
+])  # fmt: skip
+def test_wrong_options_are_one_line(perfmod: Run, write: Write, options: tuple[str, ...], said: str) -> None:
+    write("train.py", SCRIPT)
+    ran = perfmod("tune", "train.py", "--device", "cpu", *options)
+    assert ran.code == ExitCode.USAGE
+    assert ran.err.strip() == f"perfmod: {said}"
