@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import forked_python
 import pytest
@@ -47,26 +50,27 @@ if __name__ == "__main__":
 
 
 @pytest.mark.exhaustive
-def test_a_slow_loader_gets_workers(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", forked_python.python())
-    for name, value in forked_python.THREADS.items():
-        monkeypatch.setenv(name, value)
+def test_a_slow_loader_gets_workers(write: Write, tmp_path: Path) -> None:
+    environment = {**os.environ, **forked_python.THREADS, "PERFMOD_CACHE_DIR": str(tmp_path / "cache")}
+
+    def real(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "perfmod", *arguments]
+        ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert ran.returncode == ExitCode.OK, ran.stderr
+        return ran
+
     script = write("train.py", SCRIPT)
     call = ("tune", "train.py", "--device", "cpu", "--allow", "bitwise", "--budget", "10m", "--report", "found")
-    ran = perfmod(*call, "--output-format", "json")
-    assert ran.code == ExitCode.OK, ran.err
-    first = json.loads(ran.out)
+    call += ("--python", forked_python.python())
+    first = json.loads(real(*call, "--output-format", "json").stdout)
     (offer,) = first["offers"]
     assert (first["best"], offer["verdict"], offer["stack"][:5]) == ("bitwise", "proven", "PM201")
     assert offer["ratio"] > 1.3
     assert script.read_text() == SCRIPT
     # A second call knows all that, and runs nothing but the interpreter.
-    ran = perfmod(*call, "--write")
-    assert ran.code == ExitCode.OK, ran.err
-    assert "with what an earlier call had found" in ran.err
+    assert "with what an earlier call had found" in real(*call, "--write").stderr
     assert "num_workers=" in script.read_text()
-    ran = perfmod("revert")
-    assert ran.code == ExitCode.OK, ran.err
+    real("revert")
     assert script.read_text() == SCRIPT
 
 
