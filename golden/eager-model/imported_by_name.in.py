@@ -1,24 +1,27 @@
 # golden: change
-"""The model is complete once it is on its device."""
-
+"""The optimizer is imported by its name."""
 import torch
 from torch import nn
+from torch.optim import SGD
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.head = nn.Linear(192, 4)
+        self.convolution = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.head(x.flatten(1))
+        x = torch.relu(self.convolution(x)).mean((2, 3))
+        return self.head(x)
 
 
-def setup(device_name):
-    device = torch.device(device_name)
-    model = Net().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+def setup(device):
+    model = Net()
+    model.to(device)
+    model.train()
+    optimizer = SGD(model.parameters(), lr=0.1)
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -36,5 +39,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
-    return sorted(model.state_dict()), str(next(model.parameters()).dtype), len(optimizer.param_groups)
+    model, optimizer = setup(device)
+    return sorted(model.state_dict()), len(optimizer.param_groups)

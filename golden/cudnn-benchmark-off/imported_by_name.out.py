@@ -1,8 +1,8 @@
 # golden: change
-"""The model forgets where pixels lie."""
-
+"""The optimizer is imported by its name."""
 import torch
 from torch import nn
+from torch.optim import SGD
 
 
 class Net(nn.Module):
@@ -16,12 +16,13 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def setup(device_name):
-    device = torch.device(device_name)
-    model = Net().to(device)
-    model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+def setup(device):
+    model = Net()
+    model.to(device)
+    model.train()
+    torch.backends.cudnn.benchmark = True
+    optimizer = SGD(model.parameters(), lr=0.1)
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -39,5 +40,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
+    model, optimizer = setup(device)
     return fit(model, optimizer, device, loader)

@@ -1,6 +1,5 @@
 # golden: change
-"""The model forgets where pixels lie."""
-
+"""The model makes its own optimizer."""
 import torch
 from torch import nn
 
@@ -15,12 +14,14 @@ class Net(nn.Module):
         x = torch.relu(self.convolution(x)).mean((2, 3))
         return self.head(x)
 
+    def make_optimizer(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
 
-def setup(device_name):
-    device = torch.device(device_name)
+
+def setup(device):
     model = Net().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+    optimizer = model.make_optimizer()
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -38,5 +39,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
-    return fit(model, optimizer, device, loader)
+    model, optimizer = setup(device)
+    return sorted(model.state_dict()), len(optimizer.param_groups)

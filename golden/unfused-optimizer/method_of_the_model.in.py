@@ -1,6 +1,5 @@
 # golden: change
-"""The model is made first and moved then."""
-
+"""The model makes its own optimizer."""
 import torch
 from torch import nn
 
@@ -15,14 +14,14 @@ class Net(nn.Module):
         x = torch.relu(self.convolution(x)).mean((2, 3))
         return self.head(x)
 
+    def make_optimizer(self):
+        return torch.optim.AdamW(self.parameters(), lr=0.01)
 
-def setup(device_name):
-    device = torch.device(device_name)
-    model = Net()
-    model.to(device)
-    model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+
+def setup(device):
+    model = Net().to(device)
+    optimizer = model.make_optimizer()
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -40,5 +39,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
+    model, optimizer = setup(device)
     return fit(model, optimizer, device, loader)

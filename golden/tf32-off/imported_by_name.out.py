@@ -1,8 +1,8 @@
 # golden: change
-"""The model is made first and moved then."""
-
+"""The optimizer is imported by its name."""
 import torch
 from torch import nn
+from torch.optim import SGD
 
 
 class Net(nn.Module):
@@ -16,12 +16,13 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def setup(device_name):
-    device = torch.device(device_name)
+def setup(device):
     model = Net()
     model.to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+    model.train()
+    torch.set_float32_matmul_precision("high")
+    optimizer = SGD(model.parameters(), lr=0.1)
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -39,5 +40,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
+    model, optimizer = setup(device)
     return fit(model, optimizer, device, loader)

@@ -1,6 +1,5 @@
 # golden: change
-"""The model is complete once it is on its device."""
-
+"""The model makes its own optimizer."""
 import torch
 from torch import nn
 
@@ -8,18 +7,22 @@ from torch import nn
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.head = nn.Linear(192, 4)
+        self.convolution = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(4, 4)
 
     def forward(self, x):
-        return self.head(x.flatten(1))
+        x = torch.relu(self.convolution(x)).mean((2, 3))
+        return self.head(x)
+
+    def make_optimizer(self):
+        torch.set_float32_matmul_precision("high")
+        return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def setup(device_name):
-    device = torch.device(device_name)
+def setup(device):
     model = Net().to(device)
-    model.compile()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
+    optimizer = model.make_optimizer()
+    return model, optimizer
 
 
 def fit(model, optimizer, device, loader):
@@ -37,5 +40,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
-    return sorted(model.state_dict()), str(next(model.parameters()).dtype), len(optimizer.param_groups)
+    model, optimizer = setup(device)
+    return fit(model, optimizer, device, loader)

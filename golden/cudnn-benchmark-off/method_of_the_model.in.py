@@ -1,0 +1,43 @@
+# golden: change
+"""The model makes its own optimizer."""
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.convolution(x)).mean((2, 3))
+        return self.head(x)
+
+    def make_optimizer(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def setup(device):
+    model = Net().to(device)
+    optimizer = model.make_optimizer()
+    return model, optimizer
+
+
+def fit(model, optimizer, device, loader):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+    return loss.detach()
+
+
+def cases(make):
+    yield make.device, [(make.tensor((2, 3, 8, 8), finite=True), make.labels((2,), 4)) for _ in range(3)]
+
+
+def probe(device, loader):
+    torch.manual_seed(0)
+    model, optimizer = setup(device)
+    return fit(model, optimizer, device, loader)
