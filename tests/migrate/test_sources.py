@@ -737,7 +737,7 @@ def zoo(tmp_path: Path) -> Path:
             "old/train.py": TRAIN,
             "old/requirements.txt": "torch==1.4\n",
             "quiet/train.py": TRAIN,
-            "quiet/perfmod.toml": 'ignore = ["PM1"]\n',
+            "quiet/perfmod.toml": 'ignore = ["PM1", "PM3"]\n',
             "excluded/train.py": TRAIN,
             "pyproject.toml": '[tool.perfmod]\nexclude = ["excluded/"]\n',
             "ignored/train.py": TRAIN,
