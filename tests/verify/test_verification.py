@@ -131,7 +131,11 @@ def verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., t
         lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
         tree = Tree.of(script)
         verification = Verification(
-            request, lab, Side(ORIGINAL, tree, script.relative_to(tree.root)), Recorder(request)
+            request,
+            lab,
+            Side(ORIGINAL, tree, script.relative_to(tree.root)),
+            Recorder(request),
+            machine.Facts("python", "3.12.0", "2.11.0"),
         )
         if not keep:
             return verification.of_stack(Rewriting.of(found)), [], runner
