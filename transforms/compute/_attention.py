@@ -46,6 +46,7 @@ class Attention:
         dropout: the probability of dropout as it is written for the call; empty without.
         gone: the statements that serve nothing else.
         modules: the attributes of modules that are no longer called.
+        described: where the type, device or shape of scores is read.
     """
 
     scores: Product
@@ -57,6 +58,7 @@ class Attention:
     dropout: str = ""
     gone: list[Statement] = field(factory=list)
     modules: list[cst.BaseExpression] = field(factory=list)
+    described: list[Read] = field(factory=list)
 
 
 def softmax(file: FileFacts, call: cst.Call) -> Softmax | None:
@@ -119,6 +121,7 @@ def attention(file: FileFacts, found: Softmax) -> Attention:
         _joined(file, on.dropouts, found.call),
         [*back.gone, *on.gone],
         [*on.modules, *([found.call.func] if file.value(found.call.func).kind is Kind.MODULE else [])],
+        back.described,
     )
 
 
@@ -199,6 +202,7 @@ class _Back:
         self.factors: list[Factor] = []
         self.masks: list[Mask] = []
         self.gone: list[Statement] = []
+        self.described: list[Read] = []
 
     def follow(self, node: cst.BaseExpression) -> Product:
         for _ in range(4 * _DEPTH):
@@ -299,6 +303,8 @@ class _Back:
         """A statement such as `scores.masked_fill_(mask, value)`."""
         file = self.file
         method = file.tree.parent(use)
+        if self._describes(use):
+            return
         call = file.tree.parent(method) if isinstance(method, cst.Attribute) else None
         statement = file.tree.parent(call) if isinstance(call, cst.Call) and call.func is method else None
         is_step = isinstance(method, cst.Attribute) and method.attr.value in _IN_PLACE
@@ -311,6 +317,14 @@ class _Back:
             raise Stays(f"the scores are used again on line {file.line(use)}")
         test = self._condition(statement)
         self._step(call, test)
+
+    def _describes(self, use: Read) -> bool:
+        """Whether only the type, device or shape of scores is read; takes note of that."""
+        parent = self.file.tree.parent(use)
+        if not isinstance(parent, cst.Attribute) or parent.attr.value not in ("dtype", "device", "shape"):
+            return False
+        self.described.append(use)
+        return True
 
     def _condition(self, statement: Statement) -> cst.BaseExpression | None:
         """The test of an `if` around a statement that stands alone in it; takes note that both go."""
@@ -353,8 +367,8 @@ class _Back:
         before = len(self.gone)
         test = self._condition(statement)
         uses = [use for use in file.flow.uses(second) if use is not name]
-        others = [use for use in file.flow.uses(first) if use is not name and not file.tree.is_within(use, statement)]
-        if test is None or uses or others or first.path or len(file.flow.uses(first)) != 2:
+        others = [use for use in file.flow.uses(first) if use is not name and not self._describes(use)]
+        if test is None or uses or first.path or [file.tree.statement(use) for use in others] != [statement]:
             del self.gone[before:]
             raise Stays(f"what the scores are depends on more than one line, {file.line(statement)} among them")
         if isinstance(statement, cst.AugAssign):
@@ -419,7 +433,7 @@ class _On:
             if parent.attr.value in ("transpose", "permute", "swapaxes"):
                 self.turned.append(user)
                 return user
-        if isinstance(user, cst.Call) and _leads_on(file, user):
+        if isinstance(user, cst.Call) and leads_on(file, user):
             raise Stays(f"`{file.code(user)}` on line {file.line(user)} changes the weights")
         raise Other
 
@@ -480,7 +494,7 @@ def _in_training(file: FileFacts, func: cst.BaseExpression, module: str) -> str:
     return f"{module}.p if {owner}.training else 0.0"
 
 
-def _leads_on(file: FileFacts, call: cst.Call) -> bool:
+def leads_on(file: FileFacts, call: cst.BaseExpression) -> bool:
     """Whether what a call makes of weights is multiplied with something."""
     parent = file.tree.parent(call)
     target = parent.targets[0].target if isinstance(parent, cst.Assign) else None

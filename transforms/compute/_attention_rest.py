@@ -31,6 +31,10 @@ def require_replaceable(file: FileFacts, whole: Attention, kept: Sequence[cst.Ba
             raise Stays(
                 f"`{file.code(node)}` has changed by the time the values are multiplied on line {file.line(output)}"
             )
+    for read in whole.described:
+        is_gone = any(file.tree.is_within(read, statement) for statement in whole.gone)
+        if not is_gone or any(file.tree.is_within(read, node) for node in kept):
+            raise Stays(f"the scores are used again on line {file.line(read)}")
     for twice in file.once(_differentiated_twice):
         raise Stays(f"line {file.line(twice)} differentiates twice, which the fused kernels do not support")
     if _is_double(file, output):
@@ -87,7 +91,8 @@ def orphans(file: FileFacts, whole: Attention, kept: Sequence[cst.CSTNode]) -> I
                 or any(file.tree.is_within(use, node) for node in kept)
                 for use in uses
             )
-            if statement in gone or is_read or not _is_idle(file, definition, statement):
+            is_gone = any(file.tree.is_within(statement, node) for node in gone)
+            if is_gone or is_read or not _is_idle(file, definition, statement):
                 continue
             gone.append(statement)
             yield statement
@@ -111,3 +116,20 @@ def _only_computes(file: FileFacts, call: cst.Call) -> bool:
         return name.startswith(_IDLE) and not name.rpartition(".")[2].startswith(_DRAWS)
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     return method in ("size", "dim", "to", "bool", "float", "unsqueeze", "view", "exp")
+
+
+def runs(file: FileFacts, statements: Sequence[Statement]) -> list[list[Statement]]:
+    """Statements in order, those that stand next to each other together."""
+    found: list[list[Statement]] = []
+    last: cst.BaseStatement | None = None
+    for statement in sorted(set(statements), key=file.tree.place):
+        line = file.tree.line(statement)
+        block = file.tree.block(line)
+        is_next = last in block and block.index(line) == block.index(last) + 1 if last is not None else False
+        is_apart = bool(getattr(line, "leading_lines", ()))
+        if is_next and not is_apart:
+            found[-1].append(statement)
+        else:
+            found.append([statement])
+        last = line
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.compute._attention import Attention
+from perfmod.transforms.compute._attention import Attention, leads_on
 from perfmod.transforms.compute._attention_masks import Mask
 from perfmod.transforms.compute._attention_products import (
     REST,
@@ -65,16 +65,18 @@ def roles(file: FileFacts, whole: Attention) -> Roles:
     """Tells the factors apart. Raises `Other`, and `Stays` where heads are missing in one of them."""
     scores, output, key = whole.scores, whole.output, whole.key
     holding = [index for index in (0, 1) if key in scores.axes[index]]
-    if len(holding) != 1 or key in output.result:
+    if len(holding) != 1:
         raise Other
     keys, queries = scores.axes[holding[0]], scores.axes[1 - holding[0]]
     values = output.axes[1 - whole.weights]
+    if key in output.result and leads_on(file, output.node):
+        raise Stays(f"`{file.code(output.node)}` on line {file.line(output.node)} changes the weights")
     row = _only(set(queries) - set(keys), set(scores.result))
     summed = _only((set(queries) & set(keys)) - set(scores.result), set(keys))
     feature = _only(set(values) - set(scores.result), set(output.result))
-    batch = tuple(axis for axis in scores.result if axis not in (row, key))
-    if key not in values or row not in output.result:
+    if key not in values or key in output.result or row not in output.result:
         raise Other
+    batch = tuple(axis for axis in scores.result if axis not in (row, key))
     for axes, extra in ((queries, (row, summed)), (keys, (key, summed)), (values, (key, feature))):
         if set(axes) != {*batch, *extra}:
             raise Stays(f"heads or samples are shared in the product on line {file.line(scores.node)}")
@@ -85,13 +87,16 @@ def roles(file: FileFacts, whole: Attention) -> Roles:
         turned = key_node if keys[-1] == key else query
         if not is_transposed(file, turned):
             raise Other
+    value = output.factors[1 - whole.weights]
+    if len({_cast(each) for each in (query, key_node, value)}) > 1:
+        raise Stays(f"one of the tensors is cast where it is multiplied, on line {file.line(output.node)}")
     change = permutation((*batch, row, feature), output.result)
     if change is None:
         raise Stays(f"the result on line {file.line(output.node)} has its axes in another order")
     return Roles(
         query,
         key_node,
-        output.factors[1 - whole.weights],
+        value,
         (queries, (*batch, row, summed)),
         (keys, (*batch, key, summed)),
         (values, (*batch, key, feature)),
@@ -105,3 +110,9 @@ def _only(names: set[str], among: set[str]) -> str:
     if len(names) != 1 or not names <= among:
         raise Other
     return next(iter(names))
+
+
+def _cast(node: cst.BaseExpression) -> str:
+    """The method by which a tensor is cast at the very place: all three have to be of one type."""
+    method = node.func.attr.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else ""
+    return method if method in ("float", "half", "bfloat16", "to", "type", "type_as") else ""

@@ -30,14 +30,14 @@ import libcst as cst
 from perfmod.transforms.compute import _attention_masks, _attention_numbers
 from perfmod.transforms.compute._attention import Attention, Softmax, attention, softmax, without_factor
 from perfmod.transforms.compute._attention_products import Other, Stays, laid_out
-from perfmod.transforms.compute._attention_rest import orphans, require_replaceable
+from perfmod.transforms.compute._attention_rest import orphans, require_replaceable, runs
 from perfmod.transforms.compute._attention_roles import Roles, roles
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-from perfmod.transforms.writing import call_text, delete_statements
+from perfmod.transforms.writing import call_text, delete_with_comment
 
 _FUNCTION = "scaled_dot_product_attention"
 _EQUAL = "the weights serve only the product with the values"
@@ -130,8 +130,9 @@ class ManualAttention(Rule):
             arguments = [*(f"{each}.unsqueeze(1)" for each in arguments[:3]), *arguments[3:]]
             behind = f".squeeze(1){behind}"
         code = call_text(source, start, f"{functional}.{_FUNCTION}", arguments, behind)
-        gone = list(dict.fromkeys([*whole.gone, *orphans(file, whole, kept)]))
-        return [Edit(start, end, code, source.path), *delete_statements(source, gone)], imports
+        gone = [*whole.gone, *orphans(file, whole, kept)]
+        removed = [edit for each in runs(file, gone) for edit in delete_with_comment(source, each)]
+        return [Edit(start, end, code, source.path), *removed], imports
 
 
 def _code(file: FileFacts, node: cst.BaseExpression, axes: tuple[str, ...], wanted: tuple[str, ...]) -> str:
