@@ -20,8 +20,7 @@ class Attention(nn.Module):
         k = k.view(B, T, self.heads, self.head_dim).transpose(1, 2)
         v = v.view(B, T, self.heads, self.head_dim).transpose(1, 2)
 
-        q = q * self.scale
-        y = nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
         y = y.transpose(1, 2).contiguous().view(B, T, C)
         return self.proj(y)
 

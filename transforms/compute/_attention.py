@@ -8,7 +8,7 @@ import libcst as cst
 from attrs import define, field, frozen
 
 from perfmod.transforms.compute._attention_masks import Mask, fill
-from perfmod.transforms.compute._attention_numbers import Factor, is_number
+from perfmod.transforms.compute._attention_numbers import Factor, is_number, is_root
 from perfmod.transforms.compute._attention_products import REST, Axes, Other, Product, Stays, permuted, product
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
@@ -256,7 +256,7 @@ class _Back:
         if isinstance(operator, (cst.Multiply, cst.Divide)) and (is_left or isinstance(operator, cst.Multiply)):
             if test is not None:
                 raise Stays(f"the scores are scaled on line {file.line(node)} under a condition")
-            if not is_number(file, other):
+            if not is_number(file, other) and not is_root(file, other):
                 raise Stays(
                     f"the scores are scaled by `{file.code(other)}` on line {file.line(node)}, which may be a tensor"
                 )

@@ -96,7 +96,7 @@ def written(file: FileFacts, factors: Sequence[Factor]) -> str:
         return "1.0"
     if len(factors) == 1 and not factors[0].divides:
         return file.code(factors[0].node)
-    first, *others = sorted(factors, key=lambda factor: factor.divides)
+    first, *others = sorted(factors[::-1], key=lambda factor: factor.divides)
     code = f"1 / {_bound(file, first.node)}" if first.divides else _bound(file, first.node)
     return code + "".join(f" {'/' if each.divides else '*'} {_bound(file, each.node)}" for each in others)
 
@@ -104,7 +104,8 @@ def written(file: FileFacts, factors: Sequence[Factor]) -> str:
 def _bound(file: FileFacts, node: cst.BaseExpression) -> str:
     code = file.code(node)
     is_power = isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Power)
-    return code if is_power or isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) else f"({code})"
+    is_simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float))
+    return code if is_power or is_simple else f"({code})"
 
 
 def is_default(file: FileFacts, factors: Sequence[Factor], *operands: cst.BaseExpression) -> bool:
@@ -113,6 +114,11 @@ def is_default(file: FileFacts, factors: Sequence[Factor], *operands: cst.BaseEx
         return False
     size = _rooted(file, factors[0].node, inverse=not factors[0].divides)
     return size is not None and any(_is_last_size(file, size, operand) for operand in operands)
+
+
+def is_root(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether an expression is the root of a number, if only as a tensor."""
+    return _rooted(file, node, inverse=False) is not None
 
 
 def _rooted(file: FileFacts, node: cst.BaseExpression, *, inverse: bool) -> cst.BaseExpression | None:
@@ -143,6 +149,8 @@ def _resolved(file: FileFacts, node: cst.BaseExpression) -> cst.BaseExpression:
             inner = node.args[0].value
             if isinstance(inner, cst.List) and len(inner.elements) == 1:
                 inner = inner.elements[0].value
+        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and file.qualified(node) is None:
+            inner = node.func.value if node.func.attr.value in ("to", "cuda") else None
         if inner is None:
             return node
         node = inner

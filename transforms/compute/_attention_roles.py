@@ -71,6 +71,8 @@ def roles(file: FileFacts, whole: Attention) -> Roles:
     values = output.axes[1 - whole.weights]
     if key in output.result and leads_on(file, output.node):
         raise Stays(f"`{file.code(output.node)}` on line {file.line(output.node)} changes the weights")
+    if len((set(queries) - set(keys)) & set(scores.result)) > 1:
+        raise Stays(f"heads or samples are shared in the product on line {file.line(scores.node)}")
     row = _only(set(queries) - set(keys), set(scores.result))
     summed = _only((set(queries) & set(keys)) - set(scores.result), set(keys))
     feature = _only(set(values) - set(scores.result), set(output.result))

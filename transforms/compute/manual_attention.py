@@ -101,6 +101,9 @@ class ManualAttention(Rule):
         arguments += ["is_causal=True"] if is_causal else []
         operands = () if parts.is_turned else (query, parts.query, key)
         is_default = _attention_numbers.is_default(file, whole.factors, *operands)
+        for factor in whole.factors:
+            if not is_default and not _attention_numbers.is_number(file, factor.node):
+                raise Stays(f"the scores are scaled by `{file.code(factor.node)}`, which may be a tensor")
         if not is_default:
             arguments.append(f"scale={_attention_numbers.written(file, whole.factors)}")
             kept += [factor.node for factor in whole.factors]
