@@ -96,7 +96,8 @@ def written(file: FileFacts, factors: Sequence[Factor]) -> str:
         return "1.0"
     if len(factors) == 1 and not factors[0].divides:
         return file.code(factors[0].node)
-    first, *others = sorted(factors[::-1], key=lambda factor: factor.divides)
+    in_order = list(reversed(factors))
+    first, *others = sorted(in_order, key=lambda factor: factor.divides)
     code = f"1 / {_bound(file, first.node)}" if first.divides else _bound(file, first.node)
     return code + "".join(f" {'/' if each.divides else '*'} {_bound(file, each.node)}" for each in others)
 
