@@ -40,6 +40,7 @@ class Predicate(str, enum.Enum):
         "forks-workers",
         "workers may be started by fork: the code runs on Linux, and a start method that it sets allows that",
     )
+    MASKS_NO_ROW = "masks-no-row", "an attention mask hides some positions of a row, and never all of them"
     IS_POSITIVE = "is-positive", "the number of workers that a setting gives is never 0"
 
 
