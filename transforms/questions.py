@@ -41,6 +41,10 @@ class Predicate(str, enum.Enum):
         "workers may be started by fork: the code runs on Linux, and a start method that it sets allows that",
     )
     IS_POSITIVE = "is-positive", "the number of workers that a setting gives is never 0"
+    COMPILES_WHOLE = (
+        "compiles-whole",
+        "models gain from being compiled, also where the graph is split or unseen",
+    )
 
 
 WATCHED: Final[Mapping[str, str]] = {
