@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.compute import _graph_breaks
-from perfmod.transforms.compute._trained_models import TrainedModel
+from perfmod.transforms.compute._trained_models import TrainedModel, calls_of_program, nodes_of_program
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
@@ -16,6 +16,11 @@ from perfmod.transforms.facts.tree import is_false
 from perfmod.transforms.facts.value import Kind
 
 _OTHER_FORMS = ("torch.compile", "torch.jit.", "torch.onnx.", "torch.export.", "torch.fx.", "torch.quantization.")
+OWN_SETTINGS = {
+    "accelerate.Accelerator": 'Accelerate compiles what it prepares: `Accelerator(dynamo_backend="inductor")`',
+    "transformers.TrainingArguments": "the Trainer compiles by itself: `TrainingArguments(torch_compile=True)`",
+}
+"""How frameworks are told to compile, by what a script makes of them."""
 _WRAPPERS = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
 
 
@@ -30,14 +35,17 @@ def _reasons(
     file: FileFacts, model: TrainedModel, calls: Sequence[cst.Call], parts: list[ClassFacts]
 ) -> Iterator[tuple[cst.CSTNode, str]]:
     tree = file.world.tree
-    for node in tree.all_of(cst.Attribute, cst.Name):
+    for node in nodes_of_program(file, cst.Attribute, cst.Name):
         name = file.qualified(node) or ""
         if name.startswith(_OTHER_FORMS) and not isinstance(file.tree.parent(node), cst.Attribute):
-            yield node, f"uses `{file.code(node)}`: the model is compiled or traced already"
+            yield node, f"compiles, traces or exports by `{file.code(node)}`"
         if name in _WRAPPERS:
             yield node, "has `DataParallel`, which copies the model with its compiled call in every step"
-    for call in tree.all(cst.Call):
+    for call in calls_of_program(file):
         func = call.func
+        own = OWN_SETTINGS.get(file.qualified(call) or "")
+        if own is not None:
+            yield call, f"leaves the training to a framework: {own}"
         if not isinstance(func, cst.Attribute):
             continue
         if func.attr.value == "compile" and model.is_in(file, func.value):
@@ -63,8 +71,8 @@ def _reasons(
 
 def _switched(file: FileFacts, model: TrainedModel, parts: list[ClassFacts]) -> Iterator[tuple[cst.CSTNode, str]]:
     """Where layers or what needs a gradient are changed behind the place where the model is complete."""
-    for target in file.world.tree.all(cst.AssignTarget):
-        inner = target.target
+    for target in nodes_of_program(file, cst.AssignTarget):
+        inner = target.target if isinstance(target, cst.AssignTarget) else None
         if not isinstance(inner, cst.Attribute) or file.classes.around(inner) in parts:
             continue
         if inner.attr.value == "requires_grad" and file.steps.in_sight(inner) and _is_parameter(file, inner.value):
@@ -84,7 +92,7 @@ def _is_parameter(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 
 def _second_derivatives(file: FileFacts) -> Iterator[cst.Call]:
-    for call in file.world.tree.all(cst.Call):
+    for call in calls_of_program(file):
         given = argument(call, "create_graph")
         if given is not None and not is_false(given) and file.steps.in_sight(call):
             yield call
@@ -100,7 +108,7 @@ def why_not_replayed(file: FileFacts, calls: Sequence[cst.Call]) -> str:
     loops = file.tree.loops(call)
     if file.steps.is_beside_parts(call) or (loops and loops[0] is not region and region is not None):
         return "a step runs it several times, and a replayed call overwrites what the one before gave"
-    for other in file.world.tree.all(cst.Call):
+    for other in calls_of_program(file):
         is_step = makes_step(other) and isinstance(other.func, cst.Attribute) and other.func.attr.value == "step"
         if is_step and file.steps.in_sight(other) and file.steps.is_gated(other):
             return f"gradients of several backward passes are added up until line {file.line(other)}"

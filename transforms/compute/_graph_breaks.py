@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
+from perfmod.transforms.compute._trained_models import calls_of_program, nodes_of_program
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_in_scope
@@ -14,6 +16,7 @@ from perfmod.transforms.operations import NODES, operation
 
 _RECURRENT = frozenset({"torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU"})
 _RAGGED = ("torch_geometric.nn.", "dgl.nn.", "torch.sparse.", "torch.nn.EmbeddingBag")
+_SPARSE = re.compile(r"(?:^|_)(?:sparse|spmm)(?:_|$)")
 _HOOKS = frozenset(
     {"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook"}
 )
@@ -74,9 +77,11 @@ def recurrent(file: FileFacts, parts: list[ClassFacts]) -> cst.Call | None:
     return _made(file, parts, lambda name: name in _RECURRENT)
 
 
-def ragged(file: FileFacts, parts: list[ClassFacts]) -> cst.Call | None:
-    """Where a layer is made whose inputs usually have another shape in every step."""
-    return _made(file, parts, lambda name: name.startswith(_RAGGED))
+def ragged(file: FileFacts, parts: list[ClassFacts]) -> cst.CSTNode | None:
+    """Where a layer is made whose inputs usually have another shape in every step, or sparse tensors are used."""
+    made = _made(file, parts, lambda name: name.startswith(_RAGGED))
+    names = (node for node in nodes_of_program(file, cst.Attribute, cst.Name) if isinstance(node, cst.Name))
+    return made or next((name for name in names if _SPARSE.search(name.value)), None)
 
 
 def _made(file: FileFacts, parts: list[ClassFacts], is_wanted: Callable[[str], bool]) -> cst.Call | None:
@@ -96,7 +101,7 @@ def _library_name(file: FileFacts, call: cst.Call) -> str:
 
 def hook(file: FileFacts) -> cst.Call | None:
     """Where a hook is registered that runs with a forward or backward pass of some module."""
-    for call in file.world.tree.all(cst.Call):
+    for call in calls_of_program(file):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _HOOKS:
             return call
     return None

@@ -12,7 +12,8 @@ from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.gradients import runs_without_graph
-from perfmod.transforms.facts.tree import Statement, is_none
+from perfmod.transforms.facts.programs import run_with
+from perfmod.transforms.facts.tree import Statement, find_any, is_none
 from perfmod.transforms.facts.value import Kind
 
 _PARAMETERS = frozenset({"parameters", "named_parameters"})
@@ -78,7 +79,7 @@ class TrainedModel:
         """The calls of it that a step in sight differentiates."""
         return [
             call
-            for call in file.world.tree.all(cst.Call)
+            for call in calls_of_program(file)
             if file.steps.in_sight(call) and self.is_in(file, call.func) and not runs_without_graph(file, call)
         ]
 
@@ -86,12 +87,23 @@ class TrainedModel:
         """The calls of methods that its own class defines, `model.encode(x)`, in steps in sight."""
         return [
             call
-            for call in file.world.tree.all(cst.Call)
+            for call in calls_of_program(file)
             if isinstance(call.func, cst.Attribute)
             and file.steps.in_sight(call)
             and self.is_in(file, call.func.value)
             and (call.func.attr.value == "forward" or any(cls.method(call.func.attr.value) for cls in self.classes))
         ]
+
+
+def nodes_of_program(file: FileFacts, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """The nodes of some types in the files of the programs that a file belongs to."""
+    modules = run_with(file)
+    return (node for module in file.world.tree.modules if module in modules for node in find_any(module, *kinds))
+
+
+def calls_of_program(file: FileFacts) -> Iterator[cst.Call]:
+    """The calls in those files."""
+    return (node for node in nodes_of_program(file, cst.Call) if isinstance(node, cst.Call))
 
 
 def trained_models(file: FileFacts) -> Sequence[TrainedModel]:
@@ -130,9 +142,16 @@ def _classes(file: FileFacts, node: cst.BaseExpression) -> tuple[ClassFacts, ...
     cls = (value.present or value).cls
     if cls is not None:
         return (cls,)
-    definitions = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
-    found = [file.value(each.part).cls if each.part is not None else None for each in definitions]
-    return tuple(each for each in found if each is not None) if None not in found else ()
+    found = [_class_made(file, end.node) if not end.path else None for end in file.tracing.ends(node)]
+    return tuple(dict.fromkeys(each for each in found if each is not None)) if None not in found else ()
+
+
+def _class_made(file: FileFacts, node: cst.CSTNode) -> ClassFacts | None:
+    """The class of the model that a call makes, and perhaps moves."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _MOVES:
+        node = node.func.value
+    made = file.values.calls.constructed(node) if isinstance(node, cst.Call) else None
+    return made if made is not None and made.is_module else None
 
 
 def _holders(file: FileFacts) -> Iterator[cst.BaseExpression]:
@@ -197,7 +216,7 @@ def _places(file: FileFacts, node: cst.BaseExpression, before: cst.CSTNode, dept
 
 
 def _of_name(file: FileFacts, node: cst.Name, before: cst.CSTNode, depth: int) -> Iterator[Place]:
-    definitions = file.flow.definitions(node)
+    definitions = _undistributed(file, node)
     moves = [move for move in _changes(file, node) if file.comes_before(move, before)]
     if not definitions:
         raise NoPlace(f"where `{node.value}` is made could not be seen")
@@ -209,14 +228,20 @@ def _of_name(file: FileFacts, node: cst.Name, before: cst.CSTNode, depth: int) -
         if definitions[0].binding is Binding.PARAMETER:
             yield from _of_parameter(file, definitions[0], depth)
             return
-    for each in definitions:
-        inner = _wrapped(file, each.part) if isinstance(each.part, cst.Call) else None
-        if inner is not None:
-            raise NoPlace(f"the model is wrapped on line {file.line(each.node)} in some cases only")
     made = [file.tree.statement(each.node) for each in definitions if each.binding is Binding.ASSIGNED]
     if not (made or moves):
         raise NoPlace(f"where `{node.value}` is made could not be seen")
     yield Place(node, _last(file, [*made, *moves]))
+
+
+def _undistributed(file: FileFacts, node: cst.Name) -> list[Definition]:
+    """The definitions of a model, without `if distributed: model = DistributedDataParallel(model)`."""
+    found: dict[Definition, None] = {}
+    for each in file.flow.definitions(node):
+        inner = _wrapped(file, each.part) if isinstance(each.part, cst.Call) else None
+        is_same = isinstance(inner, cst.Name) and inner.value == node.value
+        found.update(dict.fromkeys(file.flow.definitions(inner) if is_same and isinstance(inner, cst.Name) else [each]))
+    return list(found)
 
 
 def _of_parameter(file: FileFacts, definition: Definition, depth: int) -> Iterator[Place]:

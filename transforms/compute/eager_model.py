@@ -23,7 +23,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.compute import _graph_breaks
-from perfmod.transforms.compute._compiled_steps import why_not_compiled, why_not_replayed
+from perfmod.transforms.compute._compiled_steps import OWN_SETTINGS, why_not_compiled, why_not_replayed
 from perfmod.transforms.compute._trained_models import Place, TrainedModel, trained_models
 from perfmod.transforms.facts import lightning
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -37,10 +37,6 @@ from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.writing import insert_after_statement, quoted
 
 _KNOWN_TO_COMPILE = ("torchvision.models.", "torch.nn.", "timm.")
-_OWN_SETTINGS = {
-    "accelerate.Accelerator": 'Accelerate compiles what it prepares: `Accelerator(dynamo_backend="inductor")`',
-    "transformers.TrainingArguments": "the Trainer compiles by itself: `TrainingArguments(torch_compile=True)`",
-}
 _MOST_LINES = 6
 
 
@@ -76,7 +72,7 @@ class EagerModel(Rule):
 
     def _frameworks(self, file: FileFacts) -> Iterator[Finding]:
         for call in find_all(file.source.module, cst.Call):
-            own = _OWN_SETTINGS.get(file.qualified(call) or "")
+            own = OWN_SETTINGS.get(file.qualified(call) or "")
             if own is not None:
                 yield self.refused(file, call, own)
         for call in lightning.runs(file.world.tree, file.names, file.values):
@@ -132,8 +128,8 @@ def _questions(file: FileFacts, model: TrainedModel, place: Place) -> tuple[list
         return asked, f"the graph is split in {len(splitting)} places: {', '.join(shown)}"
     ragged = _graph_breaks.ragged(file, parts)
     if ragged is not None:
-        where = f"`{file.code(ragged.func)}` on line {file.line(ragged)}"
-        return asked, f"each new shape of a batch may be compiled anew: {where}"
+        where = f"`{file.code(ragged)}` on line {file.line(ragged)}"
+        return asked, f"sparse tensors split the graph, and each new shape may be compiled anew: {where}"
     if file.policy.is_portable:
         return asked, "the compiler may not know every device that the code runs on"
     return [], ""
