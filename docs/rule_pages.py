@@ -18,6 +18,7 @@ from gains import Gain, render_rule_gains
 from markdown import bullets, table_row
 
 from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice
 from perfmod.transforms.rule import Rule
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,7 +111,10 @@ def _refusals(rule: Rule, cases: Iterable[Golden]) -> Iterator[str]:
     for case in cases:
         if case.head.refused is not None or case.head.advised is not None:
             name = case.path.relative_to(ROOT).as_posix()
-            reasons = {finding.reason for finding in rewrite(case.before, name, [rule]).refused}
+            reasons = {
+                finding.reason
+                for finding in rewrite(case.before, name, [rule], Choice(policy=case.head.policy)).refused
+            }
             yield from (f"{reason} ([{case.path.name}](../../{name}))" for reason in sorted(reasons))
 
 

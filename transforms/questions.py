@@ -42,6 +42,10 @@ class Predicate(str, enum.Enum):
     )
     MASKS_NO_ROW = "masks-no-row", "an attention mask hides some positions of a row, and never all of them"
     IS_POSITIVE = "is-positive", "the number of workers that a setting gives is never 0"
+    COMPILES_WHOLE = (
+        "compiles-whole",
+        "models gain from being compiled, also where the graph is split or unseen",
+    )
 
 
 WATCHED: Final[Mapping[str, str]] = {

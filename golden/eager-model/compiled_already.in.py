@@ -1,40 +1,39 @@
-# golden: stay refused="compiled already"
-"""It is compiled by the function."""
-
+# golden: stay refused="compiles the model already"
+"""It is compiled."""
 import torch
+import torch.nn.functional as F
 from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.head = nn.Linear(192, 4)
+        self.body = nn.Linear(3, 8)
+        self.fc = nn.Linear(8, 4)
 
     def forward(self, x):
-        return self.head(x.flatten(1))
+        return self.fc(torch.relu(self.body(x)))
 
 
-def setup(device_name):
-    device = torch.device(device_name)
-    model = torch.compile(Net().to(device), backend="eager")
+def batches():
+    torch.manual_seed(0)
+    return [(torch.randn(size, 3), torch.randint(4, (size,))) for size in (6, 6, 6)]
+
+
+def fit():
+    model = Net().to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer, device
-
-
-def fit(model, optimizer, device, loader):
-    for x, y in loader:
+    model.compile(backend="aot_eager")
+    for x, y in batches():
+        loss = F.cross_entropy(model(x.to(device)), y.to(device))
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
-    return loss.detach()
+    return model.state_dict()
 
 
-def cases(make):
-    yield make.device, [(make.tensor((2, 3, 8, 8), finite=True), make.labels((2,), 4)) for _ in range(3)]
-
-
-def probe(device, loader):
-    torch.manual_seed(0)
-    model, optimizer, device = setup(str(device))
-    return fit(model, optimizer, device, loader)
+def probe():
+    torch.manual_seed(1)
+    return fit()

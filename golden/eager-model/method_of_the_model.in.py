@@ -1,43 +1,41 @@
-# golden: change
-"""The model makes its own optimizer."""
+# golden: stay refused="only calls of the model itself"
+"""The step asks the model for its loss."""
 import torch
+import torch.nn.functional as F
 from torch import nn
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.convolution = nn.Conv2d(3, 4, 3)
-        self.head = nn.Linear(4, 4)
+        self.body = nn.Linear(3, 8)
+        self.fc = nn.Linear(8, 4)
+
+    def loss(self, x, y):
+        return F.cross_entropy(self(x), y)
 
     def forward(self, x):
-        x = torch.relu(self.convolution(x)).mean((2, 3))
-        return self.head(x)
-
-    def make_optimizer(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
+        return self.fc(torch.relu(self.body(x)))
 
 
-def setup(device):
+def batches():
+    torch.manual_seed(0)
+    return [(torch.randn(size, 3), torch.randint(4, (size,))) for size in (6, 6, 6)]
+
+
+def fit():
     model = Net().to(device)
-    optimizer = model.make_optimizer()
-    return model, optimizer
-
-
-def fit(model, optimizer, device, loader):
-    for x, y in loader:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in batches():
+        loss = model.loss(x.to(device), y.to(device))
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
         loss.backward()
         optimizer.step()
-    return loss.detach()
+    return model.state_dict()
 
 
-def cases(make):
-    yield make.device, [(make.tensor((2, 3, 8, 8), finite=True), make.labels((2,), 4)) for _ in range(3)]
-
-
-def probe(device, loader):
-    torch.manual_seed(0)
-    model, optimizer = setup(device)
-    return sorted(model.state_dict()), len(optimizer.param_groups)
+def probe():
+    torch.manual_seed(1)
+    return fit()

@@ -19,8 +19,8 @@ class Net(nn.Module):
 def setup(device):
     model = Net()
     model.to(device)
-    model.train()
     model.to(memory_format=torch.channels_last)
+    model.train()
     optimizer = SGD(model.parameters(), lr=0.1)
     return model, optimizer
 

@@ -1,4 +1,4 @@
-# golden: stay silent
+# golden: change
 """What the optimizer does is written in the script."""
 import torch
 from torch import nn

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torchvision_cpu
+from torch import nn
 
 
 @pytest.fixture
@@ -28,3 +29,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def _compiled_to_eager_kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`model.compile()` traces and differentiates, and runs the kernels of eager mode: no code has to be compiled."""
+    if request.node.get_closest_marker("cuda") is None:
+        compiled = nn.Module.compile
+        monkeypatch.setattr(nn.Module, "compile", lambda model, **_: compiled(model, backend="aot_eager"))

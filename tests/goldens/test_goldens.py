@@ -46,7 +46,7 @@ def _rewritten(golden: Golden, code: bytes | None = None, *, unsafe: bool | None
     rules = _rules(golden)
     selected = frozenset(rule.code for rule in rules)
     unsafe = golden.head.unsafe if unsafe is None else unsafe
-    admitted = Choice(unsafe=unsafe, opted_in=selected, low_impact=golden.head.opt_in)
+    admitted = Choice(unsafe=unsafe, opted_in=selected, low_impact=golden.head.opt_in, policy=golden.head.policy)
     result = rewrite(golden.before if code is None else code, golden.path.name, rules, admitted)
     assert result.outcome is not Outcome.FAILED, result.reason
     return result
@@ -107,7 +107,7 @@ def test_is_held_back_without_unsafe(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", OPT_IN, ids=lambda golden: golden.name)
 def test_is_held_back_unless_it_is_asked_for(golden: Golden) -> None:
-    result = rewrite(golden.before, golden.path.name, _rules(golden), Choice(unsafe=True))
+    result = rewrite(golden.before, golden.path.name, _rules(golden), Choice(unsafe=True, policy=golden.head.policy))
     assert result.after == golden.before
     assert result.held_back
     assert all(finding.safety in ASKED for finding in result.held_back)

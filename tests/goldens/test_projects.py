@@ -31,7 +31,9 @@ def _rewritten(project: Project, files: Mapping[str, bytes], *, unsafe: bool = F
     rules = [RULES[name] for name in project.rules]
     opted_in = frozenset(rule.code for rule in rules)
     is_low = project.head.opt_in or project.head.unsafe
-    admitted = Choice(unsafe=unsafe or project.head.unsafe, opted_in=opted_in, low_impact=is_low)
+    admitted = Choice(
+        unsafe=unsafe or project.head.unsafe, opted_in=opted_in, low_impact=is_low, policy=project.head.policy
+    )
     given = [Given(path, data, dotted_names(path)) for path, data in files.items()]
     results = rewrite_together(given, rules, admitted)
     assert not [result.reason for result in results if result.outcome is Outcome.FAILED]

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._trained_models import makes_optimizer
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Kind
@@ -55,7 +54,7 @@ def training_optimizers(file: FileFacts) -> Iterator[cst.Call]:
     """The calls of a file that make optimizers of torch, the first of each function: there a training is set up."""
     seen: set[cst.CSTNode | None] = set()
     for call in find_all(file.tree.module, cst.Call):
-        if not makes_optimizer(file, call):
+        if not (file.qualified(call) or "").startswith("torch.optim.") or file.value(call).kind is not Kind.OPTIMIZER:
             continue
         around = file.tree.function(call)
         if around not in seen:

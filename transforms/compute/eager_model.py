@@ -1,107 +1,135 @@
-"""A model that is run operation by operation.
+"""A model that is trained eagerly: Python launches each of its operations one by one.
 
-`Module.compile` has torch's compiler read the forward pass at its first call and write kernels that each do the work of
-several operations; the backward pass as well. That pays most where many small operations follow each other.
+The compiler makes few, fused kernels of them, for the forward and the backward pass:
 
-    model = Net().to(device)
-    model.compile()
+    model = Net().to(device)                     model = Net().to(device)
+                                                 model.compile()
 
-The model is compiled in place: it stays the same object with the same parameters, and names in checkpoints stay plain.
-The first steps take seconds to minutes, and so does each new shape of the inputs. The mode is a setting
-(`compile-mode`): `reduce-overhead` also replays the passes as CUDA graphs.
+`nn.Module.compile` compiles the calls of the model in place. The model stays the same object: `isinstance`, its
+attributes, the names in its state dict, checkpoints and the parameters that the optimizer has are as before, and so
+are copies (`copy.deepcopy`) and what `torch.save(model)` writes, which are eager again. `torch.compile(model)` gives
+another object, whose state dict has other names.
+
+The line stands behind the one that makes the model or moves it to its device, and before it is distributed. The first
+step takes seconds to minutes longer, and so does the first one with another shape, such as a smaller last batch. On the
+CPU, a C++ compiler is needed. With `compile-mode = "reduce-overhead"` in `[tool.perfmod]`, passes are replayed as CUDA
+graphs.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._trained_models import Trained, behind_complete, trained_models
-from perfmod.transforms.facts.accelerators import replays_graphs, uses_accelerator
+from perfmod.transforms.compute import _graph_breaks
+from perfmod.transforms.compute._compiled_steps import OWN_SETTINGS, why_not_compiled, why_not_replayed
+from perfmod.transforms.compute._trained_models import Place, TrainedModel, trained_models
+from perfmod.transforms.facts import lightning
+from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.frameworks import trains_with_torch
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Kind
-from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.finding import Family, Finding, Numerics, Question, Safety, Status
 from perfmod.transforms.policy import CompileMode
-from perfmod.transforms.rule import Rule
+from perfmod.transforms.questions import Predicate
+from perfmod.transforms.rule import Rule, question
+from perfmod.transforms.writing import insert_after_statement, quoted
 
-_PREVENTS = (
-    (r"\btorch\.compile\b|\.compile\(", "is compiled already"),
-    (r"\btorch\.jit\.\w+|\bfx\.symbolic_trace\b", "is compiled by other means"),
-    (r"\b(?:nn\.)?(?:LSTM|GRU|RNN|RNNBase)(?:Cell)?\(", "makes a recurrent layer, which torch does not compile"),
-    (r"\bcreate_graph\s*=\s*True\b", "differentiates twice, which torch does not compile"),
-    (r"\bDataParallel\b|\bDistributedDataParallel\b|\bDDP\(", "wraps the model for several devices"),
-    (r"\bregister_(?:full_)?(?:forward|backward)\w*hook\b", "hooks into the model, and compiled code passes hooks by"),
-    (r"\b(?:Accelerator|Fabric|deepspeed|LightningModule|pl\.Trainer|L\.Trainer)\b", "leaves that to a framework"),
-)
-_WHY = tuple((re.compile(pattern), reason) for pattern, reason in _PREVENTS)
+_KNOWN_TO_COMPILE = ("torchvision.models.", "torch.nn.", "timm.")
+_MOST_LINES = 6
 
 
 class EagerModel(Rule):
     code = "PM303"
     name = "eager-model"
     family = Family.COMPUTE
-    summary = "The model is run operation by operation"
+    summary = "The model is trained eagerly: each of its operations is launched by itself"
     fix_title = "Compile the model"
     numerics = Numerics.PRECISION
     safety = Safety.OPT_IN
     min_torch = "2.2"
     status = Status.PREVIEW
-    triggers = frozenset({"optim"})
+    triggers = frozenset({"parameters", "to", "cuda", "fit", "Accelerator", "TrainingArguments"})
     references = (
         "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.compile",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     )
     changes_results = (
-        "Fused kernels round elsewhere, and dropout draws other random numbers. What the forward pass prints, or does "
-        "to Python objects, may happen only when it is compiled. Checkpoints are the same."
+        "Fused kernels round less often and in another order than the eager ones, and dropout draws other random "
+        "numbers from the same distribution. Code that the compiler cannot take in one piece (a print, a value that is "
+        "read, a branch on a tensor) runs as before, between the compiled pieces: an open question that lists those "
+        "lines. Trainings that would be wrong, or compiled anew in each step, are refused."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        if not uses_accelerator(file):
+        yield from self._frameworks(file)
+        if not trains_with_torch(file):
             return
+        for model in trained_models(file):
+            if file.is_own(model.place.statement if model.place is not None else model.node):
+                yield from self._judge(file, model)
+
+    def _frameworks(self, file: FileFacts) -> Iterator[Finding]:
+        for call in find_all(file.source.module, cst.Call):
+            own = OWN_SETTINGS.get(file.qualified(call) or "")
+            if own is not None:
+                yield self.refused(file, call, own)
+        for call in lightning.runs(file.world.tree, file.names, file.values):
+            if file.is_own(call):
+                model = "compiled = torch.compile(model)"
+                yield self.refused(file, call, f"Lightning is given a compiled model: `{model}` before this line")
+
+    def _judge(self, file: FileFacts, model: TrainedModel) -> Iterator[Finding]:
+        calls = model.calls(file)
+        if not calls:
+            method = next(iter(model.methods(file)), None)
+            if method is not None:
+                where = f"the step calls `{file.code(method.func)}` on line {file.line(method)}"
+                node = model.place.model if model.place is not None else model.node
+                yield self.refused(file, node, f"{where}: only calls of the model itself, `model(...)`, are compiled")
+            return
+        if model.place is None:
+            yield self.refused(file, model.node, model.refusal)
+            return
+        place = model.place
+        parts = _graph_breaks.parts_of(file, model.classes)
+        reason = "this script never uses the GPU" if not uses_accelerator(file) else ""
+        reason = reason or why_not_compiled(file, model, calls, parts)
         mode = file.policy.compile_mode
-        argument = "" if mode is CompileMode.DEFAULT else f'mode="{mode.value}"'
-        for trained in trained_models(file):
-            reason = _why_not(file) or (_why_not_replayed(file, trained) if mode is CompileMode.REDUCE_OVERHEAD else "")
-            if reason:
-                yield self.refused(file, trained.optimizer, reason)
-                continue
-            line = f"{file.code(trained.model)}.compile({argument})"
-            edits = [behind_complete(file, trained, line)]
-            yield self.found(file, trained.optimizer, "its passes become few kernels", edits)
+        if mode is CompileMode.REDUCE_OVERHEAD:
+            reason = reason or why_not_replayed(file, calls)
+        if reason:
+            yield self.refused(file, place.model, reason)
+            return
+        asked, doubt = _questions(file, model, place)
+        written = "" if mode is CompileMode.DEFAULT else f"mode={quoted(file.source, mode.value)}"
+        line = f"{file.code(place.model)}.compile({written})"
+        yield self.found(
+            file,
+            place.statement if isinstance(place.statement, cst.BaseSmallStatement) else place.model,
+            doubt or f"the step on line {file.line(calls[0])} runs it",
+            [insert_after_statement(file.source, place.statement, line)],
+            safety=Safety.UNSAFE if asked else None,
+            questions=asked,
+        )
 
 
-def _why_not(file: FileFacts) -> str:
-    """Why the models of the files are not compiled, in one line; empty where they may be."""
-    for source in file.world.files:
-        for pattern, reason in _WHY:
-            found = pattern.search(source.text)
-            if found is not None:
-                line, _ = source.position(found.start())
-                where = "" if source is file.source else f" of {file.world.labels[source]}"
-                return f"line {line}{where} {reason}"
-    return "a CUDA graph is recorded by hand" if replays_graphs(file) else ""
-
-
-def _why_not_replayed(file: FileFacts, trained: Trained) -> str:
-    """Why the passes of a model are not replayed: the next replay overwrites what the last one gave."""
-    name = file.code(trained.model)
-    for region in file.steps.regions:
-        steps = [call for call in find_all(region.body, cst.Call) if _is_step(file, call)]
-        rare = next((call for call in steps if file.steps.is_gated(call)), None)
-        if rare is not None:
-            return f"gradients of several batches are added up (line {file.line(rare)}), which replays may overwrite"
-        calls = [call for call in find_all(region.body, cst.Call) if file.code(call.func) == name]
-        if len(calls) > 1:
-            return f"`{name}` is called again on line {file.line(calls[1])}, which overwrites what it gave before"
-    return ""
-
-
-def _is_step(file: FileFacts, call: cst.Call) -> bool:
-    func = call.func
-    if not isinstance(func, cst.Attribute) or func.attr.value != "step":
-        return False
-    return file.value(func.value).kind is Kind.OPTIMIZER
+def _questions(file: FileFacts, model: TrainedModel, place: Place) -> tuple[list[Question], str]:
+    """What could not be shown, and why."""
+    asked = [question(file, Predicate.COMPILES_WHOLE, place.model)]
+    if not model.classes:
+        known = (model.library or "").startswith(_KNOWN_TO_COMPILE)
+        return ([], "") if known else (asked, f"the code of `{file.code(place.model)}` is not in sight")
+    parts = _graph_breaks.parts_of(file, model.classes)
+    splitting = list(_graph_breaks.breaks(file, _graph_breaks.forward_code(file, parts)))
+    if splitting:
+        shown = [f"`{file.code(node)}` on line {file.line(node)}" for node in splitting[:_MOST_LINES]]
+        return asked, f"the graph is split in {len(splitting)} places: {', '.join(shown)}"
+    ragged = _graph_breaks.ragged(file, parts)
+    if ragged is not None:
+        where = f"`{file.code(ragged)}` on line {file.line(ragged)}"
+        return asked, f"sparse tensors split the graph, and each new shape may be compiled anew: {where}"
+    if file.policy.is_portable:
+        return asked, "the compiler may not know every device that the code runs on"
+    return [], ""

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from perfmod.transforms.finding import Numerics
+from perfmod.transforms.policy import CompileMode, Policy
 
 ROOT = Path(__file__).resolve().parents[3] / "golden"
 """The folder `golden/` of the checkout."""
@@ -39,6 +40,7 @@ class Head:
         script: run as `python file.py` and compared by what it prints, instead of by its `probe`.
         cuda: cannot run without a CUDA device.
         others: names of rules that run together with the folder's.
+        policy: what the project of the file decided.
     """
 
     change: bool
@@ -53,6 +55,7 @@ class Head:
     script: bool = False
     cuda: bool = False
     others: tuple[str, ...] = ()
+    policy: Policy = Policy()
 
     @classmethod
     def parse(cls, line: str) -> Head:
@@ -88,6 +91,10 @@ class Head:
             return evolve(self, others=tuple(value.split(",")))
         if name == "numerics" and value in {numerics.value for numerics in Numerics}:
             return evolve(self, numerics=Numerics(value))
+        if name == "report-every" and value.isdigit():
+            return evolve(self, policy=evolve(self.policy, report_every=int(value)))
+        if name == "compile-mode" and value in {mode.value for mode in CompileMode}:
+            return evolve(self, policy=evolve(self.policy, compile_mode=CompileMode(value)))
         raise HeadError(f"unknown option {word!r}")
 
 

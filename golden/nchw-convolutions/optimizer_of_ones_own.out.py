@@ -1,5 +1,5 @@
-# golden: stay refused="compiled by other means"
-"""The model goes through TorchScript."""
+# golden: change
+"""What the optimizer does is written in the script."""
 import torch
 from torch import nn
 
@@ -15,13 +15,21 @@ class Net(nn.Module):
         return self.head(x)
 
 
-def setup(device):
-    model = torch.jit.script(Net().to(device))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return model, optimizer
+class Sign(torch.optim.Optimizer):
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter -= 0.01 * parameter.grad.sign()
 
 
-def fit(model, optimizer, device, loader):
+def fit(device, loader):
+    model = Net().to(device)
+    model.to(memory_format=torch.channels_last)
+    optimizer = Sign(model.parameters())
     for x, y in loader:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(x.to(device)), y.to(device))
@@ -36,5 +44,4 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer = setup(device)
-    return fit(model, optimizer, device, loader)
+    return fit(device, loader)

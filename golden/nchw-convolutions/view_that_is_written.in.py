@@ -1,28 +1,29 @@
-# golden: change
-"""The optimizer is imported by its name."""
+# golden: stay refused="writes into a view"
+"""What is written into the view is meant for the activations."""
+
 import torch
 from torch import nn
-from torch.optim import SGD
 
 
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.convolution = nn.Conv2d(3, 4, 3)
-        self.head = nn.Linear(4, 4)
+        self.head = nn.Linear(144, 4)
 
     def forward(self, x):
-        x = torch.relu(self.convolution(x)).mean((2, 3))
+        x = torch.relu(self.convolution(x))
+        flat = x.view(x.size(0), -1)
+        flat[:, 0] = 0.0
+        x = x.view(x.size(0), -1)
         return self.head(x)
 
 
-def setup(device):
-    model = Net()
-    model.to(device)
-    model.train()
-    model.compile()
-    optimizer = SGD(model.parameters(), lr=0.1)
-    return model, optimizer
+def setup(device_name):
+    device = torch.device(device_name)
+    model = Net().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    return model, optimizer, device
 
 
 def fit(model, optimizer, device, loader):
@@ -40,5 +41,5 @@ def cases(make):
 
 def probe(device, loader):
     torch.manual_seed(0)
-    model, optimizer = setup(device)
-    return sorted(model.state_dict()), len(optimizer.param_groups)
+    model, optimizer, device = setup(str(device))
+    return fit(model, optimizer, device, loader)
