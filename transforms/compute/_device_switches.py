@@ -18,20 +18,6 @@ _MODELS = ("torchvision.models", "timm.", "segmentation_models_pytorch.")
 """Libraries whose models are convolutional, most of them."""
 
 
-def sparse_gradients(file: FileFacts) -> cst.CSTNode | None:
-    """What makes sparse gradients: an embedding with `sparse=True`."""
-    return file.once(_sparse_gradients)
-
-
-def _sparse_gradients(file: FileFacts) -> cst.CSTNode | None:
-    for arg in file.world.tree.all_of(cst.Arg):
-        if not isinstance(arg, cst.Arg) or arg.keyword is None or arg.keyword.value != "sparse":
-            continue
-        if file.code(arg.value) != "False":
-            return arg
-    return None
-
-
 def convolves(file: FileFacts) -> bool:
     """Whether the files build models with convolutions, or take them from a library of such models."""
     return file.once(_convolves)
