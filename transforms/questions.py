@@ -22,6 +22,7 @@ class Predicate(str, enum.Enum):
     def __init__(self, _value: str, meaning: str) -> None:
         self.meaning = meaning
 
+    IS_TENSOR = "is-tensor", "what a model is given or gives is one tensor, and no dictionary or list of them"
     IS_SCALAR = "is-scalar", "a tensor that is summed up or shown as a number has no dimensions"
     LEAVES_ARGUMENTS = (
         "leaves-its-arguments-alone",

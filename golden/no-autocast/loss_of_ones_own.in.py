@@ -1,4 +1,4 @@
-# golden: change
+# golden: change unsafe
 """What the loss is made of is in a function, and needs its digits."""
 
 import torch

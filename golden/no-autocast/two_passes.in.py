@@ -7,7 +7,8 @@ from torch import nn
 
 
 def fit(model, loader, device):
-    model, critic = model.to(device), nn.Linear(3, 3).to(device)
+    model = model.to(device)
+    critic = nn.Linear(3, 3).to(device)
     ours = torch.optim.SGD(model.parameters(), lr=0.1)
     theirs = torch.optim.SGD(critic.parameters(), lr=0.1)
     for x, y in loader:

@@ -77,6 +77,12 @@ def test_modes_of_compiling() -> None:
     assert added(written("PM303", before="loss = loss + model(x + 1).mean()")) == ["model.compile()"]
 
 
+def test_what_a_model_gives_may_be_no_tensor() -> None:
+    own = "def energy(output, y):\n    return sum(part.sum() for part in output.values())"
+    (found,) = written("PM301", model="Detector()", extra=own, before="loss = energy(output, y)").held_back
+    assert [(each.predicate, each.expression) for each in found.questions] == [("is-tensor", "output")]
+
+
 def test_half_types() -> None:
     found = written("PM301", Policy(half_type=HalfType.FLOAT16))
     assert "float16 needs its gradients scaled" in found.refused[0].reason

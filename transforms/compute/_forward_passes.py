@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any, find_in_scope
 from perfmod.transforms.facts.value import Kind
@@ -52,7 +53,7 @@ class ForwardPass:
     Attributes:
         backward: the call that ends it.
         first, last: from the first call of a model on.
-        device_type: code for the type of the device that it runs on.
+        device: what has the device that it runs on: a device itself, or a tensor.
         widened: reads of outputs behind the last statement, which have to be of float32.
         why_not: why its precision stays, in one line; empty where it may change.
     """
@@ -60,9 +61,26 @@ class ForwardPass:
     backward: cst.Call
     first: cst.BaseStatement
     last: cst.BaseStatement
-    device_type: str = ""
+    device: cst.Name | None = None
     widened: tuple[cst.Name, ...] = ()
     why_not: str = ""
+
+    def device_type(self, file: FileFacts) -> str:
+        """Code for the type of the device, such as `cuda`."""
+        assert self.device is not None
+        is_device = file.value(self.device).kind is Kind.DEVICE
+        return f"{self.device.value}.type" if is_device else f"{self.device.value}.device.type"
+
+    def unknown(self, file: FileFacts) -> list[cst.Name]:
+        """What has to be a tensor for this to be right and was not seen to be one, each name once."""
+        named = {name.value: name for name in (self.device, *self.widened) if name is not None}
+        return [name for name in named.values() if not _is_known(file, name)]
+
+
+def _is_known(file: FileFacts, name: cst.Name) -> bool:
+    """Whether a name is a tensor, a part of a batch that is moved like one, or a device."""
+    value = file.value(name)
+    return value.is_tensor or value.kind is Kind.DEVICE or bool(value.origin is not None and value.origin.path)
 
 
 def forward_passes(file: FileFacts) -> Iterator[ForwardPass]:
@@ -92,7 +110,7 @@ def _of(file: FileFacts, backward: cst.Call, loss: str, line: cst.BaseStatement)
     last = computing[-1] if is_fitting else models[-1]
     outputs = {name for each in models if not _loses(file, each) for name in _bound(file, each)}
     reads = [read for each in losses for read in find_all(each, cst.Name) if file.code(read) in outputs]
-    where = _device_type(file, models)
+    where = _device_of(file, models)
     return ForwardPass(
         backward,
         models[0],
@@ -102,7 +120,7 @@ def _of(file: FileFacts, backward: cst.Call, loss: str, line: cst.BaseStatement)
         _prevented(file)
         or _unfit_inside(file, block[block.index(models[0]) : block.index(last) + 1])
         or _as_array(file, line, outputs)
-        or ("" if where else "the device of the batch cannot be seen here"),
+        or ("" if where is not None else "the device of the batch cannot be seen here"),
     )
 
 
@@ -147,13 +165,10 @@ def _loses(file: FileFacts, statement: cst.BaseStatement) -> bool:
 
 
 def _prevented(file: FileFacts) -> str:
-    for source in file.world.files:
-        for pattern, reason in _WHY:
-            found = pattern.search(source.text)
-            if found is not None:
-                line, _ = source.position(found.start())
-                where = "" if source is file.source else f" of {file.world.labels[source]}"
-                return f"line {line}{where} {reason}"
+    for pattern, reason in _WHY:
+        found = first_mention(file, pattern)
+        if found is not None:
+            return f"{found[1]} {reason}"
     return ""
 
 
@@ -227,16 +242,16 @@ def _keeps_values(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _HOUSEKEEPING
 
 
-def _device_type(file: FileFacts, models: Sequence[cst.BaseStatement]) -> str:
-    """Code for the type of the device: that of the script's own device, or of a tensor that a model is given."""
+def _device_of(file: FileFacts, models: Sequence[cst.BaseStatement]) -> cst.Name | None:
+    """The script's own device, or else a name that a model is given."""
     for read in find_all(file.tree.module, cst.Name):
         is_here = file.tree.function(read) is file.tree.function(models[0])
         if read.value in ("device", "DEVICE") and is_here and file.value(read).kind is Kind.DEVICE:
-            return f"{read.value}.type"
+            return read
     for statement in models:
         for call in find_all(statement, cst.Call):
             given = (arg.value for arg in call.args if not arg.star and _is_model(file, call))
             name = next((each for each in given if isinstance(each, cst.Name)), None)
             if name is not None:
-                return f"{name.value}.device.type"
-    return ""
+                return name
+    return None

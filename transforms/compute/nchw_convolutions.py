@@ -20,6 +20,7 @@ import libcst as cst
 
 from perfmod.transforms.compute._device_switches import convolves
 from perfmod.transforms.compute._graph_breaks import parts_of
+from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._trained_models import TrainedModel, trained_models
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
@@ -69,13 +70,8 @@ class NchwConvolutions(Rule):
 
 def _why_not(file: FileFacts) -> str:
     """Why the format stays, in one line; empty where it may change."""
-    for source in file.world.files:
-        found = _DEPENDS.search(source.text)
-        if found is not None:
-            line, _ = source.position(found.start())
-            where = "" if source is file.source else f" of {file.world.labels[source]}"
-            return f"`{found[0]}` on line {line}{where} depends on the order of memory"
-    return ""
+    found = first_mention(file, _DEPENDS)
+    return f"`{found[0]}` on {found[1]} depends on the order of memory" if found is not None else ""
 
 
 def _views(file: FileFacts, trained: TrainedModel) -> Iterator[cst.Call]:

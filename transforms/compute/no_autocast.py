@@ -22,7 +22,8 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.policy import HalfType
-from perfmod.transforms.rule import Rule
+from perfmod.transforms.questions import Predicate
+from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.writing import nest_statements
 
 
@@ -58,9 +59,19 @@ class NoAutocast(Rule):
                 yield self.refused(file, each.backward, reason)
                 continue
             torch, imports = file.names.spelled("torch", each.first)
-            header = f"with {torch}.autocast({each.device_type}, dtype={torch}.bfloat16):"
+            header = f"with {torch}.autocast({each.device_type(file)}, dtype={torch}.bfloat16):"
             edits = [*nest_statements(file.source, each.first, each.last, header), *_widened(file, each)]
-            yield self.found(file, each.backward, "its backward pass follows", edits, imports=imports)
+            asked = [question(file, Predicate.IS_TENSOR, name, watchable=True) for name in each.unknown(file)]
+            names = ", ".join(f"`{name.expression}`" for name in asked)
+            yield self.found(
+                file,
+                each.backward,
+                f"perfmod cannot see that {names} is a tensor" if asked else "its backward pass follows",
+                edits,
+                imports=imports,
+                safety=Safety.UNSAFE if asked else None,
+                questions=asked,
+            )
 
 
 def _widened(file: FileFacts, each: ForwardPass) -> Iterator[Edit]:
