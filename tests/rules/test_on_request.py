@@ -23,17 +23,18 @@ optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 for step, (x, y) in enumerate(loader):
     x, y = x.to(device), y.to(device)
     output = model(x)
-    loss = F.cross_entropy(output, y)
+    loss = {loss}
     {before}
     loss.backward()
     {stepping}
 """
+LOSS = "F.cross_entropy(output, y)"
 CONVOLUTION = "nn.Sequential(nn.Conv2d(3, 8, 3), nn.Flatten(), nn.Linear(8, 4))"
 
 
 def written(code: str, policy: Policy = Policy(), *, preset: str = "fast", **parts: str) -> FileResult:
     """What becomes of the script, with some of its parts."""
-    usual = {"extra": "", "model": CONVOLUTION, "before": "pass", "stepping": "optimizer.step()"}
+    usual = {"extra": "", "model": CONVOLUTION, "before": "pass", "loss": LOSS, "stepping": "optimizer.step()"}
     text = SCRIPT.format(**{**usual, **parts})
     rules = [rule for rule in catalog.rules() if rule.code == code or code == "ALL"]
     opted_in = catalog.opted_in(catalog.rules(), [preset])
@@ -79,7 +80,7 @@ def test_modes_of_compiling() -> None:
 
 def test_what_a_model_gives_may_be_no_tensor() -> None:
     own = "def energy(output, y):\n    return sum(part.sum() for part in output.values())"
-    (found,) = written("PM301", model="Detector()", extra=own, before="loss = energy(output, y)").held_back
+    (found,) = written("PM301", model="Detector()", extra=own, loss="energy(output, y)").held_back
     assert [(each.predicate, each.expression) for each in found.questions] == [("is-tensor", "output")]
 
 
