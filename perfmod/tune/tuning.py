@@ -130,6 +130,7 @@ class _Tuner:
     _began: float = field(factory=time.monotonic)
     _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
     _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
+    _longest_proof: float = field(default=0.0, init=False)
     _is_whole: bool = field(default=True, init=False)
     _is_interrupted: bool = field(default=False, init=False)
 
@@ -187,15 +188,18 @@ class _Tuner:
         """Compare the training under the fastest stacks with the original's, the fastest of all first."""
         for numerics in reversed(self._stacks):
             for stack in self._candidates(search, space, numerics)[:_TRIES]:
+                if stack not in self.journal.proofs and not self._has_time():
+                    self._is_whole = False
+                    return
                 # Where none is proven, why the fastest is not is what there is to say.
                 if self._proof(space, stack).kept:
                     self._stacks[numerics] = stack
                     break
-                if self._is_late():
-                    break
 
-    def _is_late(self) -> bool:
-        return time.monotonic() - self._began > self.terms.budget
+    def _has_time(self) -> bool:
+        """Whether another proof is likely to end within the budget; the first one is made in any case."""
+        left = self.terms.budget - (time.monotonic() - self._began)
+        return not self._longest_proof or self._longest_proof < left
 
     def _candidates(self, search: Search, space: Space, numerics: Numerics) -> list[Stack]:
         """The chosen stack of a class, then others of it that were nearly as fast."""
@@ -211,8 +215,9 @@ class _Tuner:
     def _proof(self, space: Space, stack: Stack) -> Proof:
         if stack not in self.journal.proofs:
             self.verification.lab.progress(f"comparing the training under {stack}")
-            rewriting = space.rewriting(stack)
+            began, rewriting = time.monotonic(), space.rewriting(stack)
             evidence, files = self.verification.of_best_stack(rewriting)
+            self._longest_proof = max(self._longest_proof, time.monotonic() - began)
             kept = _places(files)
             withdrawn = tuple(place for place in _places(rewriting.examined) if place not in kept)
             self.journal.note_proof(Proof(stack, evidence, withdrawn, bool(kept)))
