@@ -101,6 +101,10 @@ class Search:
         """Of the best stacks of a class and of a wider one: the wider one's only if it is faster, beyond doubt."""
         at_hand = self.space.feeding.isdisjoint(narrow.codes | wide.codes)
         self._timed([narrow, wide], at_hand)
+        if not (self._ratio(narrow, at_hand) and self._ratio(wide, at_hand)):
+            # There was no time for that, and what is known of the step has to do.
+            at_hand = not at_hand
+            self._timed([narrow, wide], at_hand)
         is_faster = self._ratio(wide, at_hand) >= MOVES * self._ratio(narrow, at_hand)
         return wide if is_faster else narrow
 

@@ -39,7 +39,8 @@ FOR_TRIALS: Final = 0.6
 """Share of the budget; the rest is for proofs."""
 _PLAIN_STEPS: Final = 20
 _LONGEST_RUN: Final = 0.5
-"""Share of the budget that a single run may take."""
+"""Share of the budget that a single run may take; and the seconds that it may take in any case."""
+_FEWEST_SECONDS: Final = 180.0
 _TRIES: Final = 3
 """Stacks of a class whose training is compared with the original's, the fastest first."""
 
@@ -87,7 +88,7 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
         UsageMistake: the script lies where no copy can be made of it.
         Failure: it cannot be run, or the journal cannot be written.
     """
-    timeout = min(request.timeout, max(60.0, _LONGEST_RUN * terms.budget))
+    timeout = min(request.timeout, max(_FEWEST_SECONDS, _LONGEST_RUN * terms.budget))
     request = evolve(request, quick=True, timeout=timeout)
     usual = Rewriting.of(examine(Stack()))
     with opened(request, progress) as verification:
@@ -216,7 +217,7 @@ class _Tuner:
         if stack not in self.journal.proofs:
             self.verification.lab.progress(f"comparing the training under {stack}")
             began, rewriting = time.monotonic(), space.rewriting(stack)
-            evidence, files = self.verification.of_best_stack(rewriting)
+            evidence, files = self.verification.of_best_stack(rewriting, is_settled=True)
             self._longest_proof = max(self._longest_proof, time.monotonic() - began)
             kept = _places(files)
             withdrawn = tuple(place for place in _places(rewriting.examined) if place not in kept)

@@ -149,11 +149,15 @@ class Verification:
         rows = stacks.rows(kept, (), None)
         return self._told(evolve(self._record(stacks.side(stacks.whole), equality), rules=rows), rewriting)
 
-    def of_best_stack(self, rewriting: Rewriting) -> tuple[Evidence, list[Examined]]:
-        """The record of comparing the original with what is equal and pays, and the files with that alone."""
-        self._withheld, self._observed = {}, {}
+    def of_best_stack(self, rewriting: Rewriting, *, is_settled: bool = False) -> tuple[Evidence, list[Examined]]:
+        """The record of comparing the original with what is equal and pays, and the files with that alone.
+
+        `is_settled` is whether `settled` gave the rewriting, or the one that it is a part of.
+        """
+        if not is_settled:
+            self._withheld, self._observed = {}, {}
         try:
-            exercised = self.settled(rewriting)
+            exercised = rewriting if is_settled else self.settled(rewriting)
             if exercised.stack:
                 evidence, kept, exercised = self._best(exercised)
             else:

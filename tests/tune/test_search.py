@@ -159,6 +159,14 @@ def test_a_wider_class_has_to_be_faster() -> None:
     assert found.preferred(Stack(), narrow) == narrow
 
 
+def test_a_stack_whose_loader_was_not_timed_is_not_lost() -> None:
+    bench = FakeBench(factors({"PM304": 0.5}), most=1)
+    found = search(FakeSpace(("PM202", "PM304")), bench)
+    best = found.best(Numerics.ROUNDING)
+    assert best.codes == {"PM202", "PM304"}
+    assert found.preferred(Stack(), best) == best
+
+
 def test_a_budget_ends_the_search() -> None:
     bench = FakeBench(factors({"PM301": 0.9, "PM304": 0.8}), most=2)
     found = search(FakeSpace(("PM301", "PM304", "PM305")), bench)
