@@ -29,7 +29,8 @@ class Cost:
     Attributes:
         seconds: wall time.
         processor_seconds: of the process and of all children that it waited for.
-        peak_mib: resident memory of the largest process.
+        peak_mib: resident memory of the largest process; on Linux at least that of this process, which counts in a
+            child until the child has become another program.
         code: the exit code, negative for a signal.
         stopped: whether it was killed at its limit; what its children had used by then is not in the processor time.
         output: what it wrote to standard output.

@@ -11,22 +11,24 @@ from attrs import frozen
 from perfmod.transforms.finding import Edit
 
 
-def disjoint(edits: Iterable[Edit], others: Iterable[Edit]) -> bool:
-    """Whether two sets of edits of one file can both be applied, in either order.
+def disjoint(text: str, edits: Iterable[Edit], others: Iterable[Edit]) -> bool:
+    """Whether two sets of edits of one text can both be applied, in either order.
 
-    No edit of the one may overlap an edit of the other; and where one indents lines, the other may not write new ones,
-    which would keep the indentation of before.
+    No edit of the one may overlap an edit of the other; and where one changes the indentation of lines, the other may
+    not write new ones, which would keep the indentation of before.
     """
     edits, others = tuple(edits), tuple(others)
     return not (
         any(edit.overlaps(other) for edit in edits for other in others)
-        or (any(map(_indents, edits)) and any(map(_writes_lines, others)))
-        or (any(map(_indents, others)) and any(map(_writes_lines, edits)))
+        or (_any_indents(text, edits) and any(map(_writes_lines, others)))
+        or (_any_indents(text, others) and any(map(_writes_lines, edits)))
     )
 
 
-def _indents(edit: Edit) -> bool:
-    return edit.start == edit.end and edit.replacement != "" and not edit.replacement.strip(" \t")
+def _any_indents(text: str, edits: Iterable[Edit]) -> bool:
+    """Whether one of some edits changes nothing but blanks: those that a line begins with."""
+    changed = (text[edit.start : edit.end] + edit.replacement for edit in edits)
+    return any(each != "" and not each.strip(" \t") for each in changed)
 
 
 def _writes_lines(edit: Edit) -> bool:

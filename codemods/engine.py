@@ -397,7 +397,10 @@ class _Rewriting:
         batch: list[_Admitted] = []
         edits: dict[str, list[Edit]] = defaultdict(list)
         for each in found.admitted:
-            if all(disjoint(change.edits, edits[place]) for place, change in each.changes.items()):
+            if all(
+                disjoint(self.texts[place].source.text, change.edits, edits[place])
+                for place, change in each.changes.items()
+            ):
                 batch.append(each)
                 for place, change in each.changes.items():
                     edits[place] += change.edits
@@ -457,7 +460,7 @@ class _Rewriting:
                 text = self.texts[change.path or path]
                 needed = missing(text.given, [change])
                 added = preamble_edits(text.given, needed, first_use(text.given, change.edits)).edits if needed else ()
-                if not disjoint(change.edits, added):
+                if not disjoint(text.given.text, change.edits, added):
                     return None
                 placed += map(text.placed, (*change.edits, *added))
         return tuple(placed)

@@ -200,7 +200,7 @@ def test_notebook(write: Write, perfmod: Run) -> None:
     ('assume = "is-scalar"', '"assume" must be a list of strings'),
     ('assume = ["leaves-arguments"]',
      '"leaves-arguments" is no question that perfmod asks; did you mean "leaves-its-arguments-alone"?'),
-    ('assume = ["?"]', '"?" is no question that perfmod asks; the questions are is-scalar, '),
+    ('assume = ["?"]', '"?" is no question that perfmod asks; the questions are is-tensor, is-scalar, '),
     ("extend = 1", '"extend" must be the path of a TOML file'),
     ('extend = ""', '"extend" must be the path of a TOML file'),
     ("select = [1 2]", "is not valid TOML"),

@@ -90,14 +90,24 @@ def test_what_an_edit_touched() -> None:
 
 
 def test_touching_edits_do_not_overlap_and_equal_starts_do() -> None:
-    assert disjoint([Edit(0, 3, "")], [Edit(3, 5, ""), Edit(5, 5, "x")])
-    assert not disjoint([Edit(3, 3, "a")], [Edit(3, 5, "")])
-    indents = [Edit(0, 0, "if x:\n    "), Edit(8, 8, "    ")]
-    assert disjoint(indents, [Edit(5, 5, "new"), Edit(6, 7, "")])
-    assert not disjoint(indents, [Edit(5, 5, "\nnew")])
-    assert not disjoint([Edit(5, 5, "\r\nnew")], indents)
-    assert disjoint(indents[:1], [Edit(5, 5, "\nnew")])
-    assert not disjoint([Edit(4, 4, "a")], [Edit(3, 5, "")])
+    text = "a = bc + d"
+    assert disjoint(text, [Edit(0, 3, "")], [Edit(3, 5, ""), Edit(5, 5, "x")])
+    assert not disjoint(text, [Edit(3, 3, "a")], [Edit(3, 5, "")])
+    assert not disjoint(text, [Edit(4, 4, "a")], [Edit(3, 5, "")])
+
+
+def test_lines_are_not_written_where_others_change_the_indentation() -> None:
+    text = "a = b\nc = 2\n"
+    indents = [Edit(0, 0, "if x:\n    "), Edit(6, 6, "    ")]
+    assert disjoint(text, indents, [Edit(5, 5, "new"), Edit(8, 9, "")])
+    assert not disjoint(text, indents, [Edit(5, 5, "\nnew")])
+    assert not disjoint(text, [Edit(5, 5, "\r\nnew")], indents)
+    assert disjoint(text, indents[:1], [Edit(5, 5, "\nnew")])
+
+    text = "if x:\n    a = b\n    c = 2\n"
+    dedents = [Edit(0, 6, ""), Edit(6, 10, ""), Edit(16, 20, "")]
+    assert disjoint(text, dedents, [Edit(10, 11, "new")])
+    assert not disjoint(text, dedents, [Edit(15, 15, "\nnew")])
 
 
 def test_edits_that_overlap_or_lie_outside_are_inconsistent() -> None:
