@@ -78,7 +78,7 @@ class Bench:
 
 def _trial(stack: Stack, at_hand: bool, original: Ran, ran: Ran) -> Trial:
     for side, each in ((ORIGINAL, original), ("", ran)):
-        reason = _no_time(each)
+        reason = no_time(each)
         if reason:
             return Trial(stack, at_hand, reason=": ".join(filter(None, (side, reason))))
     record = ran.records[0]
@@ -88,14 +88,14 @@ def _trial(stack: Stack, at_hand: bool, original: Ran, ran: Ran) -> Trial:
     return Trial(
         stack,
         at_hand,
-        ms=_mean_ms(ran),
-        original_ms=_mean_ms(original),
+        ms=mean_ms(ran),
+        original_ms=mean_ms(original),
         compile_seconds=record["compile_seconds"],
         peak_mib=record["peak_reserved_mib"],
     )
 
 
-def _no_time(ran: Ran) -> str:
+def no_time(ran: Ran) -> str:
     """Why a run has no time."""
     if ran.trouble is not None:
         return ran.trouble.reason
@@ -104,5 +104,6 @@ def _no_time(ran: Ran) -> str:
     return ""
 
 
-def _mean_ms(ran: Ran) -> float:
+def mean_ms(ran: Ran) -> float:
+    """Of a step, in the slowest process of a run."""
     return max(1000.0 * float(record["window_seconds"]) / int(record["window_steps"]) for record in ran.records)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ from perfmod.profile.breakdown import Breakdown
 from perfmod.records import plain, restored
 from perfmod.roots import shown
 from perfmod.transforms.finding import Place
-from perfmod.tune.search import NO_TIME, Trial
+from perfmod.tune.result import Batch
+from perfmod.tune.search import NO_TIME, Trial, pooled
 from perfmod.tune.stack import Stack
 from perfmod.verify.evidence import Evidence
 from perfmod.verify.report import evidence_json
@@ -55,7 +56,8 @@ class Journal:
 
     Attributes:
         key: of the code, the call and the machine; what was noted under another one is not believed.
-        premises: None until they are known. trials: that are known. proofs: by stack.
+        premises: None until they are known. trials: in the order in which they were made. proofs: by stack.
+        batches: of other sizes, by the stack that they were given to.
     """
 
     path: Path
@@ -63,6 +65,7 @@ class Journal:
     premises: Premises | None = None
     trials: list[Trial] = field(factory=list)
     proofs: dict[Stack, Proof] = field(factory=dict)
+    batches: dict[Stack, tuple[Batch, ...]] = field(factory=dict)
 
     @classmethod
     def opened(cls, path: Path, key: str, *, resume: bool) -> Journal:
@@ -89,6 +92,9 @@ class Journal:
             self.premises = restored(Premises, line["premises"])
         if "trial" in line:
             self.trials.append(restored(Trial, line["trial"]))
+        if "batches" in line:
+            stack, batches = line["batches"]
+            self.batches[restored(Stack, stack)] = tuple(restored(Batch, each) for each in batches)
         if "proof" in line:
             stack, withdrawn, kept, evidence = line["proof"]
             proof = Proof(
@@ -98,6 +104,15 @@ class Journal:
                 bool(kept),
             )
             self.proofs[proof.stack] = proof
+
+    @property
+    def known(self) -> dict[tuple[Stack, bool], Trial]:
+        """The trials by stack, and by whether batches were at hand; those of one stack are put together."""
+        found: dict[tuple[Stack, bool], Trial] = {}
+        for trial in self.trials:
+            key = trial.stack, trial.at_hand
+            found[key] = pooled(found[key], trial) if key in found else trial
+        return found
 
     def note_premises(self, premises: Premises) -> None:
         """Keep what the original has shown."""
@@ -116,6 +131,11 @@ class Journal:
         self.proofs[proof.stack] = proof
         withdrawn = [plain(place) for place in proof.withdrawn]
         self._append({"proof": [plain(proof.stack), withdrawn, proof.kept, evidence_json.render(proof.evidence)]})
+
+    def note_batches(self, stack: Stack, batches: Iterable[Batch]) -> None:
+        """Keep what became of batches of other sizes."""
+        self.batches[stack] = tuple(batches)
+        self._append({"batches": [plain(stack), [plain(each) for each in self.batches[stack]]]})
 
     def _append(self, line: Mapping[str, Any]) -> None:
         try:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from perfmod.report import json_schema as schemas
 from perfmod.report.output import write_file
-from perfmod.tune.result import Offer, Row, Tuning
+from perfmod.tune.result import Batch, Offer, Row, Tuning
 from perfmod.tune.search import MOVES
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.report import files
-from perfmod.verify.report.wording import counted, duration, interval, mebibytes, milliseconds, ratio, visible
+from perfmod.verify.report.wording import counted, duration, interval, mebibytes, milliseconds, plain, ratio, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,8 @@ def json_schema() -> dict[str, Any]:
 
 def render(found: Tuning, console: Console, *, verbose: bool = False) -> None:
     """Print what was chosen and what each class would bring, then what was tried and why it lost."""
-    for line in (*_head(found), *_offers(found.offers), *_tried(found, verbose=verbose), *_notes(found)):
+    told = (*_head(found), *_offers(found.offers), *_tried(found, verbose=verbose), *_advice(found))
+    for line in (*told, *(f"note: {note}" for note in notes(found))):
         console.print(Text(visible(line)), soft_wrap=True, highlight=False)
 
 
@@ -100,7 +101,7 @@ def _offered(offer: Offer) -> str:
 def _tried(found: Tuning, *, verbose: bool) -> Iterator[str]:
     resumed = ", with what an earlier call had found" if found.resumed else ""
     yield f"tried: {counted(len(found.rows), 'stack')} in {duration(found.seconds)}{resumed}"
-    rows = sorted(found.rows, key=lambda row: (row.at_hand, -row.ratio))
+    rows = ordered(found.rows)
     for row in rows if verbose else rows[:_MOST_ROWS]:
         yield f"  {tried(row)}"
     if len(rows) > _MOST_ROWS and not verbose:
@@ -118,22 +119,49 @@ def tried(row: Row) -> str:
     return f"{row.stack} ({where}): {ratio(row.ratio)}, {times}{compiled}{slower}"
 
 
-def _notes(found: Tuning) -> Iterator[str]:
+def notes(found: Tuning) -> Iterator[str]:
+    """What to know about the search itself."""
     if found.interrupted:
-        yield "note: interrupted; the same command goes on from here"
+        yield "interrupted; the same command goes on from here"
     elif not found.complete:
         left = f"not everything was tried within {duration(found.budget_seconds)}"
-        yield f"note: {left}; the same command goes on from here, and --budget gives it more time"
-    for note in found.notes:
-        yield f"note: {note}"
+        yield f"{left}; the same command goes on from here, and --budget gives it more time"
+    yield from found.notes
+
+
+def ordered(rows: Sequence[Row]) -> list[Row]:
+    """What was tried with the loader, then the rest; the fastest first."""
+    return sorted(rows, key=lambda row: (row.at_hand, -row.ratio))
+
+
+def sized(batch: Batch) -> str:
+    """What became of batches of another size."""
+    if batch.ms is None:
+        return f"{counted(batch.size, 'sample')} a batch: {batch.reason}"
+    memory = f", {mebibytes(batch.peak_mib)}" if batch.peak_mib is not None else ""
+    return f"{counted(batch.size, 'sample')} a batch: {plain(batch.per_second, 0)} a second{memory}"
+
+
+def _advice(found: Tuning) -> Iterator[str]:
+    if found.advice:
+        yield "what only you can decide"
+        for line in found.advice:
+            yield f"  {line}"
 
 
 def write(found: Tuning, evidence: Evidence | None, folder: Path) -> None:
-    """Write tune.json and tune.md to a folder, and the evidence for the best stack if any. Raises `Failure`."""
+    """Write tune.json, tune.md and tune.html to a folder, and the evidence for the best stack if any.
+
+    Raises `Failure`.
+    """
+    from perfmod.tune import page
+
     if evidence is not None:
         files.write(evidence, folder)
-    for name, text in (("tune.json", render_json(found)), ("tune.md", render_markdown(found))):
-        write_file(folder / name, text.encode())
+    # The record comes first: it is not lost, whatever becomes of the rest.
+    write_file(folder / "tune.json", render_json(found).encode())
+    write_file(folder / "tune.md", render_markdown(found).encode())
+    write_file(folder / "tune.html", page.render(found, evidence).encode("utf-8", "backslashreplace"))
 
 
 def render_markdown(found: Tuning) -> str:
@@ -147,8 +175,11 @@ def render_markdown(found: Tuning) -> str:
         said = offer.verdict if offer.verdict in ("", Verdict.PROVEN.value) else f"{offer.verdict}: {offer.reason}"
         lines.append(f"| {offer.means} | {offer.stack or 'nothing faster'} | {faster} | {step} | {said} |")
     lines += ["", "<details><summary>What was tried</summary>", ""]
-    lines += [f"- {tried(row)}" for row in sorted(found.rows, key=lambda row: (row.at_hand, -row.ratio))]
+    lines += [f"- {tried(row)}" for row in ordered(found.rows)]
     lines += ["", "</details>", ""]
+    if found.advice:
+        lines += ["What only you can decide:", "", *(f"- {line}" for line in found.advice)]
+        lines += [*(f"- {sized(batch)}" for batch in found.batches), ""]
     best = found.chosen
     if best is not None:
         lines += ["```diff", best.diff.rstrip("\n"), "```", ""]

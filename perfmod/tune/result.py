@@ -62,12 +62,31 @@ class Offer:
 
 
 @frozen
+class Batch:
+    """Batches of another size, at hand: what they would bring.
+
+    Attributes:
+        size: samples of a batch.
+        ms: of a step; None where there is no time. per_second: samples.
+        peak_mib: of the GPU's memory, at most.
+        reason: why there is no time.
+    """
+
+    size: int
+    ms: float | None = None
+    per_second: float = 0.0
+    peak_mib: float | None = None
+    reason: str = ""
+
+
+@frozen
 class Tuning:
     """A whole search.
 
     Attributes:
         best: the class of the fastest stack that is proven; empty where nothing is.
         seconds: that it took, of `budget_seconds`; with what an earlier call had found where `resumed`.
+        batches: of other sizes, under the best stack. advice: what a person has to decide, as it changes the training.
         complete: whether nothing was left out for want of time, or because somebody interrupted it.
     """
 
@@ -87,6 +106,8 @@ class Tuning:
     gpu: str
     driver: str
     notes: tuple[str, ...] = ()
+    batches: tuple[Batch, ...] = ()
+    advice: tuple[str, ...] = ()
     schema: int = field(default=SCHEMA_VERSION)
 
     @property

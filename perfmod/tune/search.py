@@ -4,16 +4,20 @@ Settings interact: mixed precision alone may slow down a step that it halves tog
 whole stacks are tried first, and then each member of the fastest one is taken out again: it stays if the step is slower
 without it. Rules that are written by default may stay for nothing, others have to pay.
 
+A process may be faster or slower than the next one of the same code, so that stacks which lie close to the fastest are
+timed in further processes before one of them is chosen.
+
 Steps are timed with batches at hand, because the noise of a loader on shared processors is larger than most effects.
 Rules that feed the step are then judged with the loader as it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from perfmod.profile.breakdown import Bound
 from perfmod.transforms.finding import Numerics
@@ -25,6 +29,10 @@ PAYS: Final = 1.01
 """Ratio from which on a member is worth its line."""
 MOVES: Final = 1.02
 """Ratio from which on another stack is believed to be faster: fresh processes differ by as much."""
+NEAR: Final = 0.9
+"""Share of the fastest one's gain from which on a stack is close to it."""
+PROCESSES: Final = 2
+"""Of a stack that is close to the fastest one."""
 NO_TIME: Final = "not tried within --budget"
 _FORMATS: Final = frozenset({"PM301", "PM305"})
 """Rules that change formats of numbers and memory; they pay together or not at all."""
@@ -40,6 +48,7 @@ class Trial:
         reason: why there is none.
         compile_seconds: spent with compiling.
         peak_mib: of the device's memory, at most.
+        processes: that it was timed in; times are geometric means of theirs.
     """
 
     stack: Stack
@@ -49,6 +58,7 @@ class Trial:
     reason: str = ""
     compile_seconds: float = 0.0
     peak_mib: float | None = None
+    processes: int = 1
 
     @property
     def ratio(self) -> float:
@@ -60,6 +70,25 @@ class Trial:
         if not (steps and self.ms and self.original_ms):
             return self.ratio
         return self.original_ms / (self.ms + 1000.0 * self.compile_seconds / steps)
+
+
+def pooled(before: Trial, further: Trial) -> Trial:
+    """A stack that was timed once more; one that cannot be timed again has no time."""
+    if not (before.ms and before.original_ms and further.ms and further.original_ms):
+        return further if before.ms else before
+    share = further.processes / (before.processes + further.processes)
+    return evolve(
+        further,
+        ms=_mean(before.ms, further.ms, share),
+        original_ms=_mean(before.original_ms, further.original_ms, share),
+        compile_seconds=max(before.compile_seconds, further.compile_seconds),
+        peak_mib=max(filter(None, (before.peak_mib, further.peak_mib)), default=None),
+        processes=before.processes + further.processes,
+    )
+
+
+def _mean(first: float, second: float, share: float) -> float:
+    return math.exp((1 - share) * math.log(first) + share * math.log(second))
 
 
 Bench = Callable[[Sequence[Stack], bool], Sequence[Trial]]
@@ -100,11 +129,11 @@ class Search:
     def preferred(self, narrow: Stack, wide: Stack) -> Stack:
         """Of the best stacks of a class and of a wider one: the wider one's only if it is faster, beyond doubt."""
         at_hand = self.space.feeding.isdisjoint(narrow.codes | wide.codes)
-        self._timed([narrow, wide], at_hand)
+        self._compared([narrow, wide], at_hand)
         if not (self._ratio(narrow, at_hand) and self._ratio(wide, at_hand)):
             # There was no time for that, and what is known of the step has to do.
             at_hand = not at_hand
-            self._timed([narrow, wide], at_hand)
+            self._compared([narrow, wide], at_hand)
         is_faster = self._ratio(wide, at_hand) >= MOVES * self._ratio(narrow, at_hand)
         return wide if is_faster else narrow
 
@@ -121,15 +150,15 @@ class Search:
         return list(dict.fromkeys([*compiled[:1], *eager, *compiled[1:]]))
 
     def _fastest(self, stacks: Sequence[Stack], at_hand: bool) -> Stack:
-        trials = self._timed(stacks, at_hand)
-        best = max(trials, key=lambda trial: self._gain(trial), default=None)
+        trials = self._compared(stacks, at_hand)
+        best = max(trials, key=self._gain, default=None)
         return best.stack if best is not None and self._gain(best) >= MOVES else Stack()
 
     def _lean(self, stack: Stack, members: Iterable[str], at_hand: bool) -> Stack:
         """Without the members that do not pay."""
         own = [code for code in sorted(members) if code in stack.codes]
         without = {code: stack.under(stack.codes - {code}) for code in own}
-        self._timed([stack, *without.values()], at_hand)
+        self._compared([stack, *without.values()], at_hand)
         whole = self._ratio(stack, at_hand)
         if not whole:
             return stack
@@ -138,7 +167,8 @@ class Search:
         if not idle:
             return stack
         lean = stack.under(stack.codes - idle)
-        self._timed([lean], at_hand)
+        self._compared([stack, lean], at_hand)
+        whole = self._ratio(stack, at_hand)
         if self._ratio(lean, at_hand) * PAYS >= whole:
             return lean
         # Alone each does without the others; not all can do without all others.
@@ -152,8 +182,8 @@ class Search:
     def _grown(self, stack: Stack, codes: frozenset[str]) -> Stack:
         """With further rules, for as long as one pays."""
         further = [stack.under(stack.codes | {code}) for code in sorted(codes - stack.codes - {COMPILE})]
-        trials = self._timed(further, True) if stack.codes else []
-        best = max(trials, key=lambda trial: self._gain(trial), default=None)
+        trials = self._compared([stack, *further], True)[1:] if stack.codes else []
+        best = max(trials, key=self._gain, default=None)
         if best is None or self._gain(best) < MOVES * self._ratio(stack, True):
             return stack
         return self._grown(best.stack, codes)
@@ -164,23 +194,37 @@ class Search:
             return stack
         with_all = stack.under(stack.codes | feeding)
         without = stack.under(stack.codes - feeding)
-        self._timed([with_all, without], False)
+        self._compared([with_all, without], False)
         if self._ratio(with_all, False) * MOVES < self._ratio(without, False):
             return without
         fed = self._lean(with_all, feeding - self.space.harmless, False)
-        others = self._timed(self.space.with_other_workers(fed), False)
-        best = max(others, key=lambda trial: self._gain(trial), default=None)
+        others = self._compared([fed, *self.space.with_other_workers(fed)], False)
+        best = max(others, key=self._gain, default=None)
         return best.stack if best is not None and self._gain(best) >= MOVES * self._ratio(fed, False) else fed
 
     def _timed(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         """The trials of stacks; each is timed once, if there is time."""
         stacks = list(dict.fromkeys(stacks))
         new = [stack for stack in stacks if (stack, at_hand) not in self.trials and stack != Stack()]
-        for trial in self.bench(new, at_hand) if new else ():
-            self.trials[trial.stack, at_hand] = trial
+        self._take(new, at_hand)
         for stack in new:
             self.trials.setdefault((stack, at_hand), Trial(stack, at_hand, reason=NO_TIME))
         return [self.trials[stack, at_hand] for stack in stacks if stack != Stack()]
+
+    def _compared(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
+        """The same, with those that lie close to the fastest timed in further processes."""
+        trials = self._timed(stacks, at_hand)
+        for count in range(1, PROCESSES):
+            enough = NEAR * max((1.0, *map(self._gain, trials)))
+            near = [trial for trial in trials if self._gain(trial) >= enough]
+            self._take([trial.stack for trial in near if trial.processes == count and len(near) > 1], at_hand)
+            trials = self._timed(stacks, at_hand)
+        return trials
+
+    def _take(self, stacks: Sequence[Stack], at_hand: bool) -> None:
+        for trial in self.bench(stacks, at_hand) if stacks else ():
+            key = trial.stack, at_hand
+            self.trials[key] = pooled(self.trials[key], trial) if key in self.trials else trial
 
     def _ratio(self, stack: Stack, at_hand: bool) -> float:
         return 1.0 if stack == Stack() else self._gain(self.trials[stack, at_hand])

@@ -19,6 +19,8 @@ from perfmod.profile.breakdown import Breakdown
 from perfmod.profile.running import look
 from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Numerics, Place
+from perfmod.tune import sizes
+from perfmod.tune.advice import advice
 from perfmod.tune.bench import Bench
 from perfmod.tune.journal import Journal, Premises, Proof, digest
 from perfmod.tune.result import Offer, Row, Tuning
@@ -37,6 +39,8 @@ from perfmod.withholding import place_of
 
 FOR_TRIALS: Final = 0.6
 """Share of the budget; the rest is for proofs."""
+_RUNS_OF_A_PROOF: Final = 10
+"""So long as so many first runs of the original, at least."""
 _PLAIN_STEPS: Final = 20
 _LONGEST_RUN: Final = 0.5
 """Share of the budget that a single run may take; and the seconds that it may take in any case."""
@@ -146,16 +150,21 @@ class _Tuner:
             usable_cpus(),
             patient=self.terms.steps is not None,
         )
-        deadline = self._began + FOR_TRIALS * self.terms.budget
+        deadline = self._began + self._for_trials()
         bench = Bench(space, self.verification.prover, deadline, self.journal.note_trial)
-        trials = {(trial.stack, trial.at_hand): trial for trial in self.journal.trials}
-        search = Search(space, bench, profile.bound, trials, self.terms.steps)
+        search = Search(space, bench, profile.bound, self.journal.known, self.terms.steps)
         try:
             self._search(search, space)
             self._prove(search, space)
+            self._measure_sizes(bench, profile)
         except KeyboardInterrupt:
             self._is_whole, self._is_interrupted = False, True
         return self._result(search, space, profile, known)
+
+    def _for_trials(self) -> float:
+        """Seconds from the begin; what is left of the budget is for the proof of the fastest stack."""
+        single = float(self.verification.lab.first.get("seconds", 0.0))
+        return min(FOR_TRIALS * self.terms.budget, self.terms.budget - _RUNS_OF_A_PROOF * single)
 
     def _looked(self) -> Premises:
         """Run the original, to see where its time goes, and what it says of the findings. Raises `CannotRun`."""
@@ -202,6 +211,25 @@ class _Tuner:
         left = self.terms.budget - (time.monotonic() - self._began)
         return not self._longest_proof or self._longest_proof < left
 
+    def _measure_sizes(self, bench: Bench, profile: Breakdown) -> None:
+        """Larger batches, if there is time, under the fastest stack that is proven, or as written."""
+        stack, usual = self._proven(), sizes.usual_size(profile)
+        if usual is None or stack in self.journal.batches:
+            return
+        deadline = self._began + self.terms.budget
+        found = list(sizes.measured(self.verification.lab, bench.side(stack), usual, deadline))
+        if len(found) > 1:
+            self.journal.note_batches(stack, found)
+
+    def _proven(self) -> Stack:
+        """The fastest stack that is proven; as written where none is."""
+        kept = [stack for stack in self._stacks.values() if (proof := self.journal.proofs.get(stack)) and proof.kept]
+        return max(kept, key=lambda stack: self._speed(stack), default=Stack())
+
+    def _speed(self, stack: Stack) -> float:
+        speed = self.journal.proofs[stack].evidence.speed
+        return (speed.ratio or 0.0) if speed is not None else 0.0
+
     def _candidates(self, search: Search, space: Space, numerics: Numerics) -> list[Stack]:
         """The chosen stack of a class, then others of it that were nearly as fast."""
         chosen = self._stacks[numerics]
@@ -231,6 +259,9 @@ class _Tuner:
         offers = tuple(self._offers(search))
         proven = [offer for offer in offers if offer.verdict == Verdict.PROVEN.value]
         best = max(proven, key=lambda offer: offer.ratio or 0.0, default=None)
+        stack = self._proven()
+        batches = self.journal.batches.get(stack, ())
+        without_feeding = stack.under(stack.codes - space.feeding)
         proofs = {str(stack): proof for stack, proof in self.journal.proofs.items()}
         tuning = Tuning(
             command=self.request.command,
@@ -248,6 +279,8 @@ class _Tuner:
             torch=profile.torch,
             gpu=self.verification.facts.gpu,
             driver=machine.gpu().driver if self.request.device == "cuda" else "",
+            batches=batches,
+            advice=tuple(advice(search.trials, stack, without_feeding, batches)),
         )
         if best is None:
             return Tuned(tuning)

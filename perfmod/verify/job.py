@@ -89,6 +89,7 @@ class Job:
         turn_count: T-run: so often it is timed, each time with a warm-up and a window of these lengths.
         batches_at_hand: T-run: so many batches of each loader are kept and handed out again, so that the step is timed
             without its loader; 0 leaves loaders as they are.
+        batch_times: T-run: each of these is repeated to so many times its size.
         plain_steps: P-run: steps before these of which only the time is taken, and how long they wait for batches;
             with them, the record also tells of memory and of every kernel.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
@@ -125,6 +126,7 @@ class Job:
     place: int = 0
     turn_count: int = 0
     batches_at_hand: int = 0
+    batch_times: int = 1
     plain_steps: int = 0
     sync_steps: int = 5
     profile_steps: int = 5

@@ -158,6 +158,12 @@ class Laboratory:
         jobs = [(side, self._job(Mode.TIMING, place=place, **lengths, **shared)) for place, side in enumerate(sides)]
         return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
 
+    def time_larger(self, side: Side, batches_at_hand: int, batch_times: int) -> Ran:
+        """A T-run with batches at hand, each `batch_times` its size; nothing else of ours goes on."""
+        lengths = {"warmup_seconds": _SECONDS[True][0], "window_seconds": _SECONDS[True][1]}
+        at_hand = {"batches_at_hand": batches_at_hand, "batch_times": batch_times}
+        return self.runner.run(side, self._job(Mode.TIMING, **lengths, **at_hand))
+
     def pairs_by_turns(self) -> int:
         """How many processes of each side may be warm at the same time; 0 where they are to be timed each alone."""
         if not self.request.quick or self.request.nproc is not None or self._longest_step() > _LONGEST_STEP_OF_TURNS:

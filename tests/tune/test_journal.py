@@ -11,6 +11,7 @@ from perfmod.errors import Failure
 from perfmod.transforms.finding import Place
 from perfmod.transforms.policy import CompileMode
 from perfmod.tune.journal import Journal, Premises, Proof
+from perfmod.tune.result import Batch
 from perfmod.tune.search import NO_TIME, Trial
 from perfmod.tune.stack import Stack
 from perfmod.verify.evidence import Equality, Evidence, Verdict
@@ -31,6 +32,7 @@ EVIDENCE = Evidence(
     Equality(Verdict.PROVEN, "equal", "precision"),
 )
 PLACE = Place("train.py", "PM304", 120)
+BATCHES = (Batch(32, 2.0, 16000.0, 512.0), Batch(64, reason="it ran out of memory"))
 
 
 def written(path: Path) -> Journal:
@@ -39,6 +41,7 @@ def written(path: Path) -> Journal:
     journal.note_trial(TRIAL)
     journal.note_trial(Trial(Stack(), False, reason=NO_TIME))
     journal.note_proof(Proof(STACK, EVIDENCE, (PLACE,), True))
+    journal.note_batches(STACK, BATCHES)
     return journal
 
 
@@ -48,6 +51,13 @@ def test_a_second_search_knows_what_the_first_has_found(tmp_path: Path) -> None:
     assert second.trials == first.trials == [TRIAL]
     assert second.premises == Premises(PROFILE, (PLACE,))
     assert second.proofs == {STACK: Proof(STACK, EVIDENCE, (PLACE,), True)}
+    assert second.batches == {STACK: BATCHES}
+
+
+def test_trials_of_one_stack_are_put_together(tmp_path: Path) -> None:
+    journal = written(tmp_path / "journal.jsonl")
+    journal.note_trial(TRIAL)
+    assert {key: trial.processes for key, trial in journal.known.items()} == {(STACK, True): 2}
 
 
 @pytest.mark.parametrize(("key", "resume"), [("another", True), ("key", False)])
@@ -55,7 +65,7 @@ def test_what_was_found_with_other_code_or_unwanted_is_gone(tmp_path: Path, key:
     path = tmp_path / "journal.jsonl"
     written(path)
     found = Journal.opened(path, key, resume=resume)
-    assert (found.trials, found.proofs, found.premises) == ([], {}, None)
+    assert (found.trials, found.proofs, found.premises, found.batches) == ([], {}, None, {})
     assert Journal.opened(path, "key", resume=True).trials == []
 
 

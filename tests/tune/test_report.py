@@ -8,52 +8,11 @@ import json
 import jsonschema
 import pytest
 from attrs import evolve
-from breakdowns import PROFILE
 from rich.console import Console
+from tunings import FOUND
 
 from perfmod.tune.report import json_schema, render, render_json, render_markdown
-from perfmod.tune.result import Offer, Row, Tuning
-
-FOUND = Tuning(
-    command="perfmod tune train.py --budget 5m",
-    script="train.py",
-    profile=PROFILE,
-    offers=(
-        Offer("bitwise", "equal to the last bit", "PM106", "proven", "", 1.1, 1.05, 1.15, 9.1, 10.0),
-        Offer("rounding", "equal up to rounding", "PM106", "proven", "", 1.1, 1.05, 1.15, 9.1, 10.0),
-        Offer(
-            "precision",
-            "other formats of numbers",
-            "PM106 + PM303 (reduce-overhead)",
-            "proven",
-            "",
-            4.0,
-            3.9,
-            4.1,
-            2.5,
-            10.0,
-            512.0,
-            400.0,
-            1200,
-            "--- a/train.py\n+++ b/train.py\n@@ -1 +1,2 @@\n model = Net()\n+model.compile()\n",
-        ),
-    ),
-    rows=(
-        Row("PM106 + PM303 (reduce-overhead)", False, 2.5, 10.0, 4.0, 31.0, 512.0, ""),
-        Row("PM106 + PM305", True, 12.0, 10.0, 0.83, 0.0, 400.0, ""),
-        Row("PM301", True, None, None, 0.0, 0.0, None, "it crashed: RuntimeError: no"),
-    ),
-    best="precision",
-    seconds=75.0,
-    budget_seconds=300.0,
-    resumed=False,
-    complete=True,
-    interrupted=False,
-    perfmod="0.1.0",
-    torch="2.11.0",
-    gpu="H100",
-    driver="570",
-)
+from perfmod.tune.result import Batch, Offer, Tuning
 
 
 def lines(found: Tuning, *, verbose: bool = False) -> list[str]:
@@ -100,6 +59,9 @@ def test_markdown_and_json() -> None:
     text = render_markdown(FOUND)
     assert "| equal to the last bit | PM106 | 1.10x (1.050 to 1.150) | 9.10 ms | proven |" in text
     assert "```diff\n--- a/train.py" in text
+    advised = evolve(FOUND, batches=(Batch(32, 2.5, 12800.0, 512.0), Batch(64, reason="no")), advice=("larger ones",))
+    assert "\n\n- larger ones\n- 32 samples a batch: 12,800 a second, 512 MiB\n" in render_markdown(advised)
+    assert lines(advised)[-2:] == ["what only you can decide", "  larger ones"]
     document = json.loads(render_json(FOUND))
     jsonschema.validate(document, json_schema())
     assert (document["schema"], document["best"], len(document["rows"])) == (1, "precision", 3)

@@ -22,7 +22,7 @@ def render(evidence: Evidence) -> str:
     try:
         from perfmod.verify.report import plots
 
-        page = _templates().get_template("page.html.j2")
+        page = templates().get_template("page.html.j2")
         figures = {
             "losses": plots.losses(evidence.equality),
             "steps": evidence.speed and plots.step_times(evidence.speed),
@@ -40,12 +40,12 @@ def render(evidence: Evidence) -> str:
     )
 
 
-def _templates() -> Environment:
-    """The templates of this package; everything that they print is escaped."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def templates(*packages: str) -> Environment:
+    """The templates of this package, and before them those of others; everything that they print is escaped."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("perfmod.verify.report", ""),
+        loader=ChoiceLoader([PackageLoader(package, "") for package in (*packages, "perfmod.verify.report")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finalize,

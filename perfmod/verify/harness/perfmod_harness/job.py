@@ -45,6 +45,7 @@ class Job:
     place: int
     turn_count: int
     batches_at_hand: int
+    batch_times: int
     plain_steps: int
     sync_steps: int
     profile_steps: int

@@ -54,7 +54,7 @@ def begin(job: Job) -> None:
     timing = Timing(job)
     note_loaders(timing.loaders)
     if job.batches_at_hand:
-        at_hand.begin(job.batches_at_hand)
+        at_hand.begin(job.batches_at_hand, job.batch_times)
     StepWatch(job, timing).begin()
 
 
