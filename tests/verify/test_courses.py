@@ -66,6 +66,12 @@ def test_what_only_another_seed_would_explain_is_not_proven() -> None:
     assert "with the same seed" in rows["losses"].reason
 
 
+@pytest.mark.parametrize(("parts", "verdict"), [(1, Verdict.PROVEN), (2, Verdict.INCONCLUSIVE)])
+def test_one_part_of_a_run_may_be_off_by_less_than_seeds_move_it(parts: int, verdict: Verdict) -> None:
+    rows = judged(course(shaken=3, change=lambda step, loss: loss + 0.02 if step < 8 * parts else loss))
+    assert rows["losses"].verdict is verdict
+
+
 def test_a_difference_is_not_refuted_without_seeds() -> None:
     rows = judged(course(change=lambda _, loss: 2.0 * loss), seeds=())
     assert rows["losses"].verdict is Verdict.INCONCLUSIVE
