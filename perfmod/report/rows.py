@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 from attrs import frozen
 
+from perfmod.codemods.catalog import PRESETS
 from perfmod.codemods.results import FileResult, Outcome, is_on_request
 from perfmod.errors import ExitCode
 from perfmod.examined import Examined
@@ -189,8 +190,16 @@ class Report:
         return {state.value: counts[state] for state in State}
 
     def flags(self, state: State) -> dict[str, int]:
-        """What has to be added to the command line for the findings of a state, with the number of findings of each."""
-        return dict(Counter(row.flag for row in self.findings if row.state is state))
+        """What has to be added to the command line for the findings of a state, with the number of findings of each.
+
+        Several rules that a preset selects together are added by its name.
+        """
+        counts = Counter(row.flag for row in self.findings if row.state is state)
+        for preset, codes in PRESETS.items():
+            members = counts.keys() & {f"--extend-select {code}" for code in codes}
+            if len(members) > 1:
+                counts[f"--preset {preset}"] = sum(counts.pop(flag) for flag in members)
+        return dict(counts)
 
     @property
     def exit_code(self) -> ExitCode:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import cli_fakes
@@ -96,6 +97,29 @@ def test_numbers(write: Write, perfmod: Run) -> None:
     ]
     assert perfmod("apply", ".").err.splitlines()[6] == "4 rewrites made in 2 of 5 files"
     assert perfmod("check", "pkg").err == "nothing to rewrite in 1 file\n"
+
+
+def test_rules_that_a_preset_selects_are_named_by_it(tmp_path: Path) -> None:
+    script = """\
+import torch
+from torch import nn
+
+device = torch.device("cuda")
+model = nn.Linear(3, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for batch in range(10):
+    loss = model(torch.randn(8, 3, device=device)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+    (tmp_path / "train.py").write_text(script)
+    command = [sys.executable, "-m", "perfmod", "apply", "train.py", "--dry-run"]
+    first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    (line,) = [line for line in first.stderr.splitlines() if " on request: " in line]
+    assert line.endswith(" on request: `perfmod apply train.py --preset fast` applies them")
+    second = subprocess.run([*command, "--preset", "fast"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert f"{line.partition(' ')[0]} rewrites in 1 of 1 file" in second.stderr
 
 
 def test_commands_that_are_named_do_what_they_say(write: Write, perfmod: Run) -> None:
