@@ -58,6 +58,15 @@ ReportEvery = Annotated[
         help="Also try to report every N steps what is reported in each (with --allow behavioural).",
     ),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        "--batch",
+        min=1,
+        metavar="N",
+        help="Train with batches of N samples: both sides are run with it. The diff leaves the batch size to you.",
+    ),
+]
 Report = Annotated[
     Path | None,
     typer.Option(
@@ -80,6 +89,7 @@ def tune(
     budget: Budget = "10m",
     allow: Allow = Allowed.PRECISION,
     steps_planned: StepsPlanned = None,
+    batch: Batch = None,
     report_every: ReportEvery = None,
     ignore: Ignore = None,
     report: Report = None,
@@ -132,7 +142,7 @@ def tune(
         numerics=None,
         links=link,
     )
-    terms = Terms(_seconds(budget), Numerics(allow.value), steps_planned, resume=resume, folder=report)
+    terms = Terms(_seconds(budget), Numerics(allow.value), steps_planned, batch, resume=resume, folder=report)
     chosen = evolve(options(None, None, ignore, unsafe=None, low_impact=None), proposing=terms.allow)
     every = (("report_every", report_every),) if report_every is not None else ()
 

@@ -8,7 +8,7 @@ from typing import Final
 from perfmod.tune.result import Batch
 from perfmod.tune.search import Trial
 from perfmod.tune.stack import WORKERS, Stack
-from perfmod.verify.report.wording import counted, mebibytes, milliseconds, percent, ratio
+from perfmod.verify.report.wording import counted, mebibytes, milliseconds, percent, plain, ratio
 
 Trials = Mapping[tuple[Stack, bool], Trial]
 _MATTERS: Final = 1.1
@@ -20,6 +20,16 @@ def advice(trials: Trials, best: Stack, without_feeding: Stack, batches: Sequenc
     yield from _of_batches(batches)
     yield from _of_the_loader(trials, best, without_feeding)
     yield from _of_workers(trials, best)
+
+
+def of_chosen_batch(own: int, chosen: int, original_ms: float, ms: float) -> str:
+    """What a batch size that the user asked for brings, together with the rewrites; times are those of a step."""
+    before, after = 1000.0 * own / original_ms, 1000.0 * chosen / ms
+    return (
+        f"batches of {chosen} instead of {own}, with the rewrites, give {ratio(after / before)} as many samples a"
+        f" second as the script as written ({plain(after, 0)} and {plain(before, 0)}); everything above was compared"
+        f" with the script at batches of {chosen}, and the diff leaves the batch size to you"
+    )
 
 
 def _of_batches(batches: Sequence[Batch]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from perfmod.profile.running import look
 from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Numerics, Place
 from perfmod.tune import sizes
-from perfmod.tune.advice import advice
+from perfmod.tune.advice import advice, of_chosen_batch
 from perfmod.tune.bench import Bench
 from perfmod.tune.journal import Journal, Premises, Proof, digest
 from perfmod.tune.result import Offer, Row, Tuning
@@ -60,6 +60,7 @@ class Terms:
         budget: seconds.
         allow: the widest class of stacks that are tried.
         steps: that the training is planned for; None where what compiling takes does not count.
+        batch: the batch size to train with; None for the script's own.
         resume: whether to go on where an earlier search of the same kind ended.
         folder: where the journal lies; None for the user's cache.
     """
@@ -67,6 +68,7 @@ class Terms:
     budget: float
     allow: Numerics = Numerics.PRECISION
     steps: int | None = None
+    batch: int | None = None
     resume: bool = True
     folder: Path | None = None
 
@@ -97,7 +99,7 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
     usual = Rewriting.of(examine(Stack()))
     with opened(request, progress) as verification:
         journal = Journal.opened(
-            _journal_path(request, terms), _key(request, usual, verification.facts), resume=terms.resume
+            _journal_path(request, terms), _key(request, terms, usual, verification.facts), resume=terms.resume
         )
         try:
             return _Tuner(request, terms, examine, verification, journal, usual).tuned()
@@ -105,7 +107,7 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
             raise Failure(f"{shown(from_here(request.script))}: {error.trouble.reason}") from error
 
 
-def _key(request: Request, usual: Rewriting, facts: machine.Facts) -> str:
+def _key(request: Request, terms: Terms, usual: Rewriting, facts: machine.Facts) -> str:
     """Names the code, the call and the machine."""
     code = sorted(
         (str(each.file.real), file.data)
@@ -115,7 +117,8 @@ def _key(request: Request, usual: Rewriting, facts: machine.Facts) -> str:
         if file.path == each.result.path
     )
     there = facts.version, facts.torch, facts.gpu, machine.gpu().driver if request.device == "cuda" else ""
-    return digest(rules_version(), code, request.script.read_bytes(), request.arguments, request.device, there)
+    call = request.script.read_bytes(), request.arguments, request.device, terms.batch
+    return digest(rules_version(), code, *call, there)
 
 
 def _journal_path(request: Request, terms: Terms) -> Path:
@@ -143,6 +146,7 @@ class _Tuner:
         known = self.journal.premises is not None
         premises = self.journal.premises or self._looked()
         profile = premises.profile
+        self._use_batch(profile)
         space = Space(
             self.usual.without(not_now(premises.withheld)),
             lambda chosen: Rewriting.of(self.examine(chosen)),
@@ -169,7 +173,6 @@ class _Tuner:
     def _looked(self) -> Premises:
         """Run the original, to see where its time goes, and what it says of the findings. Raises `CannotRun`."""
         verification, lab = self.verification, self.verification.lab
-        settled = set(_places(verification.settled(self.usual).examined))
         profile = look(
             lab.runner,
             verification.original,
@@ -178,9 +181,21 @@ class _Tuner:
             self.usual.examined,
             lab.progress,
         )
+        self._use_batch(profile)
+        settled = set(_places(verification.settled(self.usual).examined))
         withheld = tuple(place for place in _places(self.usual.examined) if place not in settled)
         self.journal.note_premises(Premises(profile, withheld))
         return Premises(profile, withheld)
+
+    def _use_batch(self, profile: Breakdown) -> None:
+        """Have all runs from now on use the batch size that is asked for. Raises `Failure`."""
+        if self.terms.batch is None:
+            return
+        own = sizes.usual_size(profile)
+        if own is None:
+            script = shown(from_here(self.request.script))
+            raise Failure(f"{script}: --batch {self.terms.batch}: none of its loaders puts samples together to batches")
+        self.verification.lab.batch = own, self.terms.batch
 
     def _search(self, search: Search, space: Space) -> None:
         # A class that allows no further rule has no stack of its own.
@@ -214,12 +229,19 @@ class _Tuner:
     def _measure_sizes(self, bench: Bench, profile: Breakdown) -> None:
         """Larger batches, if there is time, under the fastest stack that is proven, or as written."""
         stack, usual = self._proven(), sizes.usual_size(profile)
-        if usual is None or stack in self.journal.batches:
+        if usual is None or self.terms.batch is not None or stack in self.journal.batches:
             return
         deadline = self._began + self.terms.budget
         found = list(sizes.measured(self.verification.lab, bench.side(stack), usual, deadline))
         if len(found) > 1:
             self.journal.note_batches(stack, found)
+
+    def _of_chosen_batch(self, profile: Breakdown, stack: Stack) -> Iterator[str]:
+        """What the batch size that was asked for brings together with the stack."""
+        proof, own = self.journal.proofs.get(stack), sizes.usual_size(profile)
+        speed = proof.evidence.speed if proof is not None else None
+        if self.terms.batch is not None and own is not None and speed is not None and speed.rewritten_ms:
+            yield of_chosen_batch(own, self.terms.batch, profile.step_ms, speed.rewritten_ms)
 
     def _proven(self) -> Stack:
         """The fastest stack that is proven; as written where none is."""
@@ -280,7 +302,7 @@ class _Tuner:
             gpu=self.verification.facts.gpu,
             driver=machine.gpu().driver if self.request.device == "cuda" else "",
             batches=batches,
-            advice=tuple(advice(search.trials, stack, without_feeding, batches)),
+            advice=(*self._of_chosen_batch(profile, stack), *advice(search.trials, stack, without_feeding, batches)),
         )
         if best is None:
             return Tuned(tuning)

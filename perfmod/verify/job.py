@@ -90,6 +90,8 @@ class Job:
         batches_at_hand: T-run: so many batches of each loader are kept and handed out again, so that the step is timed
             without its loader; 0 leaves loaders as they are.
         batch_times: T-run: each of these is repeated to so many times its size.
+        own_batch, other_batch: samples of the batches that the script asks loaders for, and of those that it gets
+            instead; 0 where it gets what it asks for.
         plain_steps: P-run: steps before these of which only the time is taken, and how long they wait for batches;
             with them, the record also tells of memory and of every kernel.
         sync_steps, profile_steps: P-run: steps under the sync debug mode, then under the profiler.
@@ -127,6 +129,8 @@ class Job:
     turn_count: int = 0
     batches_at_hand: int = 0
     batch_times: int = 1
+    own_batch: int = 0
+    other_batch: int = 0
     plain_steps: int = 0
     sync_steps: int = 5
     profile_steps: int = 5

@@ -81,6 +81,7 @@ class Laboratory:
     Attributes:
         free_mib: device memory that was free before the first run; None where unknown.
         first: the record of the first E-run; empty before it.
+        batch: the batch size of the script and the one that all runs have instead; zeros where they have its own.
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
         bare: it calls no module that has parameters.
         length: steps that an E-run makes, where these take little time.
@@ -94,6 +95,7 @@ class Laboratory:
     progress: Progress
     free_mib: float | None = None
     first: dict[str, Any] = field(factory=dict)
+    batch: tuple[int, int] = (0, 0)
     by_hand: int = 0
     bare: bool = False
     length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
@@ -236,6 +238,7 @@ class Laboratory:
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
+        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1]}
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
 
     def at_once(self) -> int:

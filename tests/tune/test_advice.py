@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from breakdowns import PROFILE
 
 from perfmod.profile.breakdown import Loader
-from perfmod.tune.advice import advice
+from perfmod.tune.advice import advice, of_chosen_batch
 from perfmod.tune.result import Batch
 from perfmod.tune.search import Trial
 from perfmod.tune.sizes import measured, usual_size
@@ -47,6 +47,11 @@ def test_larger_batches(batches: tuple[Batch, ...], said: str | None) -> None:
 def test_the_loader(at_hand: float | None, with_loader: float, said: list[str]) -> None:
     trials = {(LEAN, True): Trial(LEAN, True, at_hand, 9.0), (BEST, False): Trial(BEST, False, with_loader, 9.0)}
     assert [line.partition(":")[0] for line in advice(trials, BEST, LEAN, ())] == said
+
+
+def test_a_batch_size_that_was_asked_for() -> None:
+    line = of_chosen_batch(32, 1024, original_ms=16.0, ms=64.0)
+    assert "give 8.00x as many samples a second as the script as written (16,000 and 2,000)" in line
 
 
 def test_numbers_of_workers() -> None:

@@ -69,6 +69,14 @@ def test_larger_batches_repeat_their_samples(tmp_path: Path) -> None:
     assert child.stdout.splitlines() == [first] * 4
 
 
+@pytest.mark.parametrize(("size", "lines"), [(2, 1), (3, 4)])
+def test_another_batch_size_than_the_script_asks_for(tmp_path: Path, size: int, lines: int) -> None:
+    script = LARGER.replace("ITEM", "index").replace("DataLoader(Data(), batch_size=2)", "DataLoader(Data(), 2)")
+    child = harness_child.run(tmp_path, script, Mode.TIMING, own_batch=size, other_batch=8, window_seconds=60.0)
+    assert child.status == 0, child.stderr
+    assert len(child.stdout.splitlines()) == lines
+
+
 def test_batches_of_another_layout_are_not_made_larger(tmp_path: Path) -> None:
     script = LARGER.replace("ITEM", "torch.tensor(3)").replace("batch_size=2", "batch_size=2, collate_fn=dict")
     script = script.replace("collate_fn=dict", "collate_fn=lambda items: {'x': torch.ones(3, 1)}")

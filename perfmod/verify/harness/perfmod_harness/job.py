@@ -46,6 +46,8 @@ class Job:
     turn_count: int
     batches_at_hand: int
     batch_times: int
+    own_batch: int
+    other_batch: int
     plain_steps: int
     sync_steps: int
     profile_steps: int

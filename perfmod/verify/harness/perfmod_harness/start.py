@@ -34,6 +34,10 @@ def _begin(todo: job.Job) -> None:
     from . import stephooks
 
     stephooks.keep()
+    if todo.other_batch:
+        from . import batch_sizes
+
+        batch_sizes.begin(todo.own_batch, todo.other_batch)
     if todo.mode == "equality":
         from . import recording
 
