@@ -198,9 +198,14 @@ class Search:
         if self._ratio(with_all, False) * MOVES < self._ratio(without, False):
             return without
         fed = self._lean(with_all, feeding - self.space.harmless, False)
-        others = self._compared([fed, *self.space.with_other_workers(fed)], False)
-        best = max(others, key=self._gain, default=None)
-        return best.stack if best is not None and self._gain(best) >= MOVES * self._ratio(fed, False) else fed
+        others = self.space.with_other_workers(fed)
+        if not others:
+            return fed
+        trials = self._compared([fed, *others], False)
+        enough = max(map(self._gain, trials)) / MOVES
+        # Each worker takes a processor and memory.
+        fewest = min((trial for trial in trials if self._gain(trial) >= enough), key=lambda trial: trial.stack.workers)
+        return fewest.stack
 
     def _timed(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         """The trials of stacks; each is timed once, if there is time."""

@@ -151,6 +151,9 @@ def test_the_loader_is_judged_by_itself() -> None:
     assert all(stack.codes >= FEEDING for stack, at_hand in bench.asked if at_hand)
     few = FakeBench(lambda stack, _: 10.0 - (stack.workers == 2) if "PM201" in stack.codes else 40.0)
     assert search(space, few).best(Numerics.BITWISE).workers == 2
+    # As fast as the others, and they cost more.
+    alike = FakeBench(lambda stack, _: 10.0 if "PM201" in stack.codes else 40.0)
+    assert search(space, alike).best(Numerics.BITWISE).workers == 2
 
 
 def test_a_wider_class_has_to_be_faster() -> None:
