@@ -199,13 +199,11 @@ class Search:
             return without
         fed = self._lean(with_all, feeding - self.space.harmless, False)
         others = self.space.with_other_workers(fed)
-        if not others:
-            return fed
-        trials = self._compared([fed, *others], False)
-        enough = max(map(self._gain, trials)) / MOVES
+        trials = [trial for trial in self._compared([fed, *others], False) if self._gain(trial)] if others else []
+        enough = max(map(self._gain, trials), default=0.0) / MOVES
         # Each worker takes a processor and memory.
-        fewest = min((trial for trial in trials if self._gain(trial) >= enough), key=lambda trial: trial.stack.workers)
-        return fewest.stack
+        good = [trial.stack for trial in trials if self._gain(trial) >= enough]
+        return min(good, key=lambda stack: stack.workers, default=fed)
 
     def _timed(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         """The trials of stacks; each is timed once, if there is time."""
