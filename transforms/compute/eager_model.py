@@ -18,6 +18,7 @@ graphs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import libcst as cst
@@ -66,9 +67,12 @@ class EagerModel(Rule):
         yield from self._frameworks(file)
         if not trains_with_torch(file):
             return
-        for model in trained_models(file):
+        models = trained_models(file)
+        statements = Counter(model.place.statement for model in models if model.place is not None)
+        for model in models:
             if file.is_own(model.place.statement if model.place is not None else model.node):
-                yield from self._judge(file, model)
+                is_alone = model.place is not None and statements[model.place.statement] == 1
+                yield from self._judge(file, model, is_alone=is_alone)
 
     def _frameworks(self, file: FileFacts) -> Iterator[Finding]:
         for call in find_all(file.source.module, cst.Call):
@@ -80,7 +84,7 @@ class EagerModel(Rule):
                 model = "compiled = torch.compile(model)"
                 yield self.refused(file, call, f"Lightning is given a compiled model: `{model}` before this line")
 
-    def _judge(self, file: FileFacts, model: TrainedModel) -> Iterator[Finding]:
+    def _judge(self, file: FileFacts, model: TrainedModel, *, is_alone: bool) -> Iterator[Finding]:
         calls = model.calls(file)
         if not calls:
             method = next(iter(model.methods(file)), None)
@@ -107,7 +111,8 @@ class EagerModel(Rule):
         line = f"{file.code(place.model)}.compile({written})"
         yield self.found(
             file,
-            place.statement if isinstance(place.statement, cst.BaseSmallStatement) else place.model,
+            # A statement that makes several models is the place of several findings.
+            place.statement if is_alone and isinstance(place.statement, cst.BaseSmallStatement) else place.model,
             doubt or f"the step on line {file.line(calls[0])} runs it",
             [insert_after_statement(file.source, place.statement, line)],
             safety=Safety.UNSAFE if asked else None,
