@@ -1,4 +1,4 @@
-# golden: change opt-in report-every=3 with=PM106 numerics=behavioural
+# golden: change opt-in report-every=3 with=scalar-accumulation numerics=behavioural
 """The mean so far is shown in every step: once it is shown now and then, its sum stays on the device."""
 
 import torch

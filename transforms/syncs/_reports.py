@@ -14,7 +14,6 @@ from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Device
 from perfmod.transforms.implicit_reads import implicit_read
-from perfmod.transforms.needed import is_only_shown
 from perfmod.transforms.operations import operation
 from perfmod.transforms.syncs._gain import is_option
 from perfmod.transforms.syncs._host_reads import CannotRewrite, host_read
@@ -128,7 +127,7 @@ class Reports:
         codes = {file.code(node) for node in shown if isinstance(node, _PLACES)} & self._fed
         need = self._need(codes, tensors)
         if need is not None:
-            raise CannotRewrite(f"line {file.line(need)} needs the number in every step: {file.code(need)}")
+            raise CannotRewrite(f"line {file.line(need)} needs the number in every step")
 
     def _need(self, codes: set[str], tensors: set[str]) -> cst.CSTNode | None:
         """What needs one of some figures in every step, itself or through what they are summed up or kept in."""
@@ -147,7 +146,7 @@ class Reports:
             if self._is_left(node) or not isinstance(node, cst.BaseExpression):
                 continue
             sink = sink_of(file, node)
-            if sink is None and not is_only_shown(file, node):
+            if sink is None and not _is_handled(file, node):
                 return node
             for code in _targets(file, sink):
                 if code not in seen:
@@ -188,6 +187,15 @@ def called_reports(file: FileFacts) -> Iterator[cst.Call]:
 _PLACES = (cst.Name, cst.Attribute, cst.Subscript)
 # Rules about reads, which are followed, and about what is shown; those of the others need values.
 _READ_OR_SHOWN = frozenset({"PM107", "PM111", "PM112"})
+
+
+def _is_handled(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a list or a meter is only there to be given a figure, or asked for its length."""
+    parent = file.tree.parent(node)
+    call = file.tree.parent(parent) if isinstance(parent, (cst.Attribute, cst.Arg)) else None
+    if isinstance(parent, cst.Attribute):
+        return isinstance(call, cst.Call) and call.func is parent and isinstance(file.tree.parent(call), cst.Expr)
+    return isinstance(call, cst.Call) and file.qualified(call) == "builtins.len"
 
 
 def _is_changed(parent: cst.CSTNode | None, node: cst.CSTNode) -> bool:

@@ -48,7 +48,11 @@ def differences(
         if name in after:
             moved = control.get(name) if control else None
             gradient = name.endswith(" gradient")
-            if numerics is Numerics.BEHAVIOURAL and name == "printed" and _are_some_of(before[name], after[name]):
+            if (
+                numerics is Numerics.BEHAVIOURAL
+                and name.startswith("printed")
+                and _are_some_of(before[name], after[name])
+            ):
                 continue
             if reason := _difference(before[name], after[name], numerics, moved, gradient=gradient):
                 found.append(f"{name}: {reason}")
