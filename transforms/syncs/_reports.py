@@ -136,7 +136,9 @@ class Reports:
         for node in walk_scope(self.loop.body):
             asked = operation(file, node) or implicit_read(file, node) if host_read(file, node) is None else None
             tensor = asked.tensor if asked is not None and asked.code not in _READ_OR_SHOWN else None
-            if tensor is not None and not self._is_left(node) and _is_asked(file, tensor, tensors):
+            is_asked = tensor is not None and _is_asked(file, tensor, tensors)
+            is_shown = isinstance(node, _PLACES) and file.code(node) in tensors and _shows_tensor(file, node)
+            if (is_asked or is_shown) and not self._is_left(node):
                 return getattr(node, "test", node)
         stack = [node for node, read in reads if file.code(read.tensor) in tensors]
         stack += [place for code in codes for place in self._places(code)]
@@ -167,10 +169,13 @@ class Reports:
         ]
 
     def _is_left(self, node: cst.CSTNode) -> bool:
-        """Whether a place runs now and then, or is a part of a report."""
+        """Whether a place runs now and then, or is a part of a report, such as that of an accident."""
         file = self._file
         lines = (line for report in self.found for line in report.lines)
-        return file.steps.is_gated(node, self.loop) or any(file.tree.is_within(node, line) for line in lines)
+        is_report = _report(file, file.tree.line(file.tree.statement(node))) is not None
+        return (
+            is_report or file.steps.is_gated(node, self.loop) or any(file.tree.is_within(node, line) for line in lines)
+        )
 
 
 def called_reports(file: FileFacts) -> Iterator[cst.Call]:
