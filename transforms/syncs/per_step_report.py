@@ -65,7 +65,7 @@ class PerStepReport(Rule):
         "shown may differ by a rounding of float32, and the finding says so. A loop over a loader makes at least one "
         "round; an empty loader may fail in another line than before. An error that the device reports late (a failed "
         "assertion in a kernel) shows up at the line that reads the value. Under `report-every` fewer steps are shown "
-        "and logged, and the training is the same."
+        "and logged, a script that times single steps no longer waits in each, and the training is the same."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
