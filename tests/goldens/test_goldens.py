@@ -59,7 +59,8 @@ def _numerics(golden: Golden) -> Numerics:
 def _numerics_of_figures(golden: Golden) -> Numerics:
     """The numerics of the rule, or rounding where a finding says that shown figures may differ by that."""
     shown = any(finding.figures_may_differ for finding in _rewritten(golden).applied)
-    return Numerics.ROUNDING if shown else _numerics(golden)
+    numerics = _numerics(golden)
+    return Numerics.ROUNDING if shown and numerics is not Numerics.BEHAVIOURAL else numerics
 
 
 def _needs(golden: Golden) -> None:

@@ -215,3 +215,11 @@ def test_printed_numbers_may_be_rounded_otherwise(before: str, after: str, same:
     found = differences({"printed": before}, {"printed": after}, Numerics.ROUNDING)
     assert (not found) is same
     assert differences({"printed": before}, {"printed": after}, Numerics.BITWISE)
+
+
+@pytest.mark.parametrize(("after", "same"), [("a 1\nc 3\n", True), ("", True), ("c 3\na 1\n", False), ("a 2\n", False)])
+def test_fewer_lines_may_be_printed_where_that_is_declared(after: str, same: bool) -> None:
+    before = {"printed": "a 1\nb 2\nc 3\n", "returned": torch.ones(1)}
+    found = differences(before, {**before, "printed": after}, Numerics.BEHAVIOURAL)
+    assert (not found) is same
+    assert differences(before, {**before, "returned": torch.zeros(1)}, Numerics.BEHAVIOURAL)

@@ -13,7 +13,8 @@ import torch
 
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice, FileResult, Outcome
-from perfmod.transforms.finding import Safety
+from perfmod.transforms.finding import Numerics, Safety
+from perfmod.transforms.policy import Policy
 from perfmod.transforms.syncs.per_step_report import PerStepReport
 
 HEAD = """\
@@ -182,3 +183,98 @@ def test_figure_of_the_step_before_that_starts_as_no_number(start: str) -> None:
     code = code.replace("    for i", "    last = {}\n    for i")
     assert result(code.format(start)).outcome is Outcome.UNCHANGED
     assert result(code.format("0.0")).outcome is Outcome.CHANGED
+
+
+def every_tenth(code: str) -> FileResult:
+    choice = Choice(opted_in=frozenset({"PM107"}), policy=Policy(report_every=10))
+    found = rewrite(code.encode(), "train.py", [PerStepReport()], choice)
+    assert found.outcome is not Outcome.FAILED, found.reason
+    return found
+
+
+@pytest.mark.parametrize("body", SHOWN)
+def test_reports_of_every_step_go_under_an_interval(body: str) -> None:
+    found = every_tenth(step(body))
+    assert found.after.decode() == step(f"if i % 10 == 0:\n    {body}"), [each.reason for each in found.refused]
+    (finding,) = found.applied
+    assert (finding.safety, finding.numerics) == (Safety.OPT_IN, Numerics.BEHAVIOURAL)
+    assert every_tenth(found.after.decode()).outcome is Outcome.UNCHANGED
+
+
+def test_an_interval_is_only_written_where_the_rule_is_selected() -> None:
+    choice = Choice(unsafe=True, low_impact=True, policy=Policy(report_every=10))
+    found = rewrite(step("print(loss.item())").encode(), "train.py", [PerStepReport()], choice)
+    assert found.outcome is Outcome.UNCHANGED
+    assert [finding.numerics for finding in found.held_back] == [Numerics.BEHAVIOURAL]
+
+
+LOOPS = {
+    "for x, y in loader:": "for step, (x, y) in enumerate(loader):",
+    "for (x, y) in loader:": "for step, (x, y) in enumerate(loader):",
+    "for [x, y] in loader:": "for step, [x, y] in enumerate(loader):",
+    "for x, y in args.one, args.other:": "for step, (x, y) in enumerate((args.one, args.other)):",
+    "for x, y in tqdm(loader, ncols=80):": "for step, (x, y) in enumerate(tqdm(loader, ncols=80)):",
+    "for k, (x, y) in enumerate(tqdm(loader)):": "",
+    "for k, (x, y) in tqdm(enumerate(loader), total=9):": "",
+    "for k, (x, y) in (bar := tqdm(enumerate(loader))):": "",
+    "for k in range(9):": "",
+    "for k in range(1, 9):": "",
+    "for k in tqdm(range(9)):": "",
+    "for k in range(0, 9, 3):": "for step, k in enumerate(range(0, 9, 3)):",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_what_counts_the_steps(loop: str) -> None:
+    head = HEAD.replace("for i, (x, y) in enumerate(loader):", loop).replace("import math", "from tqdm import tqdm")
+    counted = head.replace(loop, LOOPS[loop] or loop)
+    counter = "step" if LOOPS[loop] else "k"
+    after = every_tenth(step("print(loss.item())", head=head)).after.decode()
+    assert after == step(f"if {counter} % 10 == 0:\n    print(loss.item())", head=counted)
+
+
+GROUPS = {
+    "what is only made for a line": ("v = loss.item()\nprint(v)", "if i % 10 == 0:\n    v = loss.item()\n    print(v)"),
+    "what others get, too": ("v = loss.item()\nargs.last = x\nprint(v)\nargs.rest.append(v)",
+        "v = loss.item()\nargs.last = x\nif i % 10 == 0:\n    print(v)\nargs.rest.append(v)"),
+    "lines next to each other": ("print(i)\nprint(loss.item())\nargs.n = 1\nprint(kl.item())",
+        "if i % 10 == 0:\n    print(i)\n    print(loss.item())\nargs.n = 1\nif i % 10 == 0:\n    print(kl.item())"),
+    "not what an accident shows": ("if kl.item() > 9:\n    print('oh', loss.item())\nprint(loss.item())",
+        "if kl.item() > 9:\n    print('oh', loss.item())\nif i % 10 == 0:\n    print(loss.item())"),
+    "one process": ("if args.rank == 0:\n    print(loss.item())",
+        "if args.rank == 0:\n    if i % 10 == 0:\n        print(loss.item())"),
+    "each of several": ("for name, v in [('a', kl), ('b', ce)]:\n    writer.add_scalar(name, v.item(), i)",
+        "for name, v in [('a', kl), ('b', ce)]:\n    if i % 10 == 0:\n        writer.add_scalar(name, v.item(), i)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_what_goes_under_an_interval_together(name: str) -> None:
+    before, after = GROUPS[name]
+    found = every_tenth(step(before))
+    assert found.after.decode() == step(after), [each.reason for each in found.refused]
+
+
+NEEDED = "line 16 needs the number in every step"
+
+
+@pytest.mark.parametrize(("body", "why"), [
+    ("print(loss.item())\nassert math.isfinite(loss.item())", [NEEDED]),
+    ("print(loss.item())\nif torch.isnan(loss):\n    break", [NEEDED]),
+    ("print(loss.item())\nargs.stopper(loss.item())", [NEEDED]),
+    ("print(loss.item())\nargs.file.write(str(loss.item()))", [NEEDED]),
+    ("print(f'{loss:.3f}')\nargs.file.write(f'{loss}')", [NEEDED]),
+    ("print(loss.item(), args.words.pop())", ["`args.words.pop()` may do more than to give what is shown"]),
+    ("print(loss.item(), (n := i))", ["`n := i` may do more than to give what is shown"]),
+    ("i = 7\nprint(loss.item())", ["the loop of line 7 sets `i` anew"]),
+    ("print(loss.item(), file=args.file)", ["`args.file` keeps every line, and may be read later"]),
+    ("if i % 5 == 0:\n    print(loss.item())", []),
+    ("if loss.item() > 9:\n    print(loss.item())", []),
+    ("try:\n    args.go()\nexcept OSError:\n    print(loss.item())", []),
+    ("print(i, len(loader), x.shape)", []),
+    ("args.file.write(str(loss.item()))", []),
+])  # fmt: skip
+def test_reports_that_stay_in_every_step(body: str, why: list[str]) -> None:
+    found = every_tenth(step(body))
+    assert found.outcome is Outcome.UNCHANGED, found.after.decode()
+    assert [finding.reason for finding in found.refused] == why

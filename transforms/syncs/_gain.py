@@ -102,13 +102,13 @@ def _stays(file: FileFacts, use: cst.CSTNode, read: cst.CSTNode, *, is_sum: bool
         return None
     choices = [(each, each.body) for each in file.tree.ancestors(use) if isinstance(each, cst.If)]
     inside = [each for each, body in choices if file.tree.is_within(each, loop) and file.tree.is_within(use, body)]
-    asked = [each for each in inside if not _is_option(file, each.test, loop)]
+    asked = [each for each in inside if not is_option(file, each.test, loop)]
     if not asked:
         return inside[-1] if inside and is_sum else None
     return asked[0] if len(asked) == 1 and not is_sum and makes_step(asked[0].body) else None
 
 
-def _is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.While) -> bool:
+def is_option(file: FileFacts, test: cst.BaseExpression, loop: cst.For | cst.While) -> bool:
     """Whether a test has one answer for all rounds of a loop: it reads what none of them sets, and calls nothing."""
     parts = list(find_any(test, cst.Name, cst.Call, cst.Attribute))
     set_there = {

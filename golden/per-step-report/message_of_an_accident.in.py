@@ -1,0 +1,27 @@
+# golden: stay report-every=3 silent
+"""A message that is printed when something goes wrong is none of every step."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, optimizer, device):
+    for step, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if torch.isnan(loss):
+            print(f"step {step}: {loss.item()}")
+            break
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = [(torch.randn(8, 4), torch.randint(3, (8,))) for _ in range(8)]
+    return train(model, loader, optimizer, torch.device("cpu")), model

@@ -1,0 +1,34 @@
+# golden: stay report-every=3 refused="needs the number in every step"
+"""The loss of a step decides when to stop."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def train(model, loader, optimizer, device):
+    best, bad = None, 0
+    for i, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        value = loss.item()
+        print(f"step {i}: {value:.4f}")
+        if best is None or value < best:
+            best, bad = value, 0
+        else:
+            bad += 1
+        if bad > 3:
+            break
+    return best
+
+
+def probe():
+    torch.manual_seed(0)
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = [(torch.randn(8, 4), torch.randint(3, (8,))) for _ in range(8)]
+    return train(model, loader, optimizer, torch.device("cpu")), model
