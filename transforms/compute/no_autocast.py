@@ -15,12 +15,15 @@ under autocast, or that is written by hand, is computed behind the block, from `
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from perfmod.transforms.compute._forward_passes import ForwardPass, forward_passes
+from perfmod.transforms.compute._gradient_scaling import Scaling, scaling
+from perfmod.transforms.compute._scaler_places import NotScaled
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.facts.tree import Scope
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
 from perfmod.transforms.policy import HalfType
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
@@ -51,27 +54,50 @@ class NoAutocast(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         if not uses_accelerator(file):
             return
+        together: dict[Scope, list[ForwardPass]] = {}
         for each in forward_passes(file):
-            reason = each.why_not
-            if not reason and file.policy.half_type is HalfType.FLOAT16:
-                reason = "float16 needs its gradients scaled, which is to be written by hand; bfloat16 does not"
-            if reason:
-                yield self.refused(file, each.backward, reason)
-                continue
-            torch, imports = file.names.spelled("torch", each.first)
-            header = f"with {torch}.autocast({each.device_type(file)}, dtype={torch}.bfloat16):"
-            edits = [*nest_statements(file.source, each.first, each.last, header), *_widened(file, each)]
-            asked = [question(file, Predicate.IS_TENSOR, name, watchable=True) for name in each.unknown(file)]
-            names = ", ".join(f"`{name.expression}`" for name in asked)
-            yield self.found(
-                file,
-                each.backward,
-                f"perfmod cannot see that {names} is a tensor" if asked else "its backward pass follows",
-                edits,
-                imports=imports,
-                safety=Safety.UNSAFE if asked else None,
-                questions=asked,
-            )
+            if each.why_not:
+                yield self.refused(file, each.backward, each.why_not)
+            elif file.policy.half_type is HalfType.FLOAT16:
+                together.setdefault(file.tree.scope(each.backward), []).append(each)
+            else:
+                yield self._written(file, [each])
+        for scope, passes in together.items():
+            yield from self._scaled(file, scope, passes)
+
+    def _scaled(self, file: FileFacts, scope: Scope, passes: Sequence[ForwardPass]) -> Iterator[Finding]:
+        """All passes of a function or module together: their gradients are scaled by the same scaler."""
+        try:
+            scaled = scaling(file, scope)
+        except NotScaled as reason:
+            for each in passes:
+                yield self.refused(file, each.backward, f"float16 needs its gradients scaled: {reason}")
+        else:
+            yield self._written(file, passes, scaled)
+
+    def _written(self, file: FileFacts, passes: Sequence[ForwardPass], scaled: Scaling | None = None) -> Finding:
+        """Passes under autocast, with the scaler that they share."""
+        edits = list(scaled.edits) if scaled is not None else []
+        imports = list(scaled.imports) if scaled is not None else []
+        asked: dict[str, Question] = {}
+        for each in passes:
+            torch, needed = file.names.spelled("torch", each.first)
+            header = f"with {torch}.autocast({each.device_type(file)}, dtype={torch}.{file.policy.half_type.value}):"
+            edits += [*nest_statements(file.source, each.first, each.last, header), *_widened(file, each)]
+            imports += needed
+            for name in each.unknown(file):
+                asked.setdefault(name.value, question(file, Predicate.IS_TENSOR, name, watchable=True))
+        names = ", ".join(f"`{name}`" for name in asked)
+        return self.found(
+            file,
+            passes[0].backward,
+            f"perfmod cannot see that {names} is a tensor" if asked else "its backward pass follows",
+            edits,
+            imports=dict.fromkeys(imports),
+            min_torch=None if scaled is None else "2.3",
+            safety=Safety.UNSAFE if asked else None,
+            questions=asked.values(),
+        )
 
 
 def _widened(file: FileFacts, each: ForwardPass) -> Iterator[Edit]:

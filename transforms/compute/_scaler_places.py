@@ -1,0 +1,196 @@
+"""Where a script makes the scaler of its gradients, by which name, and for which device."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts.entry import is_main_test
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.tree import Scope, find_all, find_any
+from perfmod.transforms.facts.value import Kind, is_loader_name
+from perfmod.transforms.finding import Edit
+from perfmod.transforms.writing import insert_after_statement, insert_before_statement
+
+_NAMES = ("scaler", "grad_scaler", "gradient_scaler")
+
+
+class NotScaled(Exception):
+    """Gradients cannot be scaled; the message says why."""
+
+
+@frozen
+class Scaler:
+    """A scaler that is to be made.
+
+    Attributes:
+        name: what steps call it, `scaler` or `self.scaler`.
+        edit: the statement that makes it.
+        imports: what that needs.
+    """
+
+    name: str
+    edit: Edit
+    imports: tuple[str, ...]
+
+
+@frozen
+class _Place:
+    """A statement beside which the scaler is made: behind the optimizers, or else before the loop that trains."""
+
+    line: cst.BaseStatement
+    is_behind: bool
+    prefix: str = ""
+
+
+def scaler_of(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode) -> Scaler:
+    """The scaler of some code that trains, by the first call in it that needs one.
+
+    Raises:
+        NotScaled: there is no place for it.
+    """
+    texts = [source.text for source in file.world.files]
+    free = (name for name in _NAMES if not any(re.search(rf"\b{name}\b", text) for text in texts))
+    name = next(free, None)
+    if name is None:
+        raise NotScaled("no usual name for a scaler is free")
+    place = _place(file, scope, optimizers, first)
+    torch, imports = file.names.spelled("torch", place.line)
+    name = place.prefix + name
+    made = f"{name} = {torch}.amp.GradScaler({_device(file, scope, place, torch)})"
+    insert = insert_after_statement if place.is_behind else insert_before_statement
+    return Scaler(name, insert(file.source, place.line, made), imports)
+
+
+def _place(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode) -> _Place:
+    beside = _beside_names(file, scope, optimizers, first) or _beside_attributes(file, optimizers)
+    if beside is not None:
+        return beside
+    loops = file.tree.loops(first)
+    is_long = bool(loops) and any(_is_over_loader(file, loop) for loop in loops)
+    if not is_long or not all(file.tree.is_within(each, loops[-1]) for each in optimizers):
+        raise NotScaled(f"where `{file.code(optimizers[0])}` is made is not seen, and one scaler is for all steps")
+    return _Place(loops[-1], is_behind=False)
+
+
+def _is_over_loader(file: FileFacts, loop: cst.For | cst.While) -> bool:
+    """Whether a loop goes over a loader: its rounds are enough for a scale to settle."""
+    if not isinstance(loop, cst.For):
+        return False
+    named = (dotted(each).rpartition(".")[2] for each in find_any(loop.iter, cst.Name, cst.Attribute))
+    return any(map(is_loader_name, named)) or file.value(loop.iter).kind is Kind.LOADER
+
+
+def _beside_names(
+    file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode
+) -> _Place | None:
+    """Behind the last of some variables' assignments, in the function that trains or in its module."""
+    names = [each for each in optimizers if isinstance(each, cst.Name)]
+    found = [definition for name in names for definition in file.flow.definitions(name)]
+    homes = {definition.scope for definition in found}
+    is_assigned = all(definition.binding is Binding.ASSIGNED for definition in found)
+    if len(names) < len(optimizers) or len(homes) != 1 or not is_assigned or not homes <= {scope, file.tree.module}:
+        return None
+    lines = [_line_of(file, definition, first) for definition in found]
+    return _Place(max(lines, key=file.tree.place), is_behind=True)
+
+
+def _line_of(file: FileFacts, definition: Definition, first: cst.CSTNode) -> cst.BaseStatement:
+    """The statement behind which a variable is assigned, whichever branch was taken."""
+    line = file.tree.line(file.tree.statement(definition.node))
+    is_elsewhere = definition.scope is not file.tree.scope(first)
+    for around in file.tree.ancestors(line):
+        is_program = is_elsewhere and isinstance(around, cst.If) and is_main_test(around.test)
+        if is_program or file.tree.is_within(first, around):
+            break
+        line = around if isinstance(around, cst.BaseStatement) and file.tree.block(around) else line
+    return line
+
+
+def _beside_attributes(file: FileFacts, optimizers: Sequence[cst.BaseExpression]) -> _Place | None:
+    """Behind the last assignment of `self.optimizer`, where one method makes all of them."""
+    found = []
+    for each in optimizers:
+        own = file.classes.self_attribute(each)
+        if own is None or file.classes.assigned_elsewhere(own[1]):
+            return None
+        found += own[0].assignments(own[1])
+    methods = {each.method for each in found}
+    method = next(iter(methods), None)
+    if len(methods) != 1 or method is None or not file.is_own(method):
+        return None
+    body = [each for each in method.body.body if isinstance(each, cst.BaseStatement)]
+    holding = [each for each in body if any(file.tree.is_within(made.node, each) for made in found)]
+    if not holding or isinstance(holding[-1], (cst.For, cst.While)):
+        return None
+    first = next((param.name.value for param in method.params.params), "self")
+    return _Place(holding[-1], is_behind=True, prefix=f"{first}.")
+
+
+def _device(file: FileFacts, scope: Scope, place: _Place, torch: str) -> str:
+    """Code for the type of the device at a place."""
+    known: list[str] = []
+    others: list[str] = []
+    for where in _destinations(file, scope, place):
+        if isinstance(where, cst.SimpleString):
+            others.append(f'"{str(where.evaluated_value).partition(":")[0]}"')
+        elif _is_visible(file, where, place):
+            is_device = file.value(where).kind is Kind.DEVICE
+            code = file.code(where)
+            (known if is_device else others).append(f"{code}.type" if is_device else f"{torch}.device({code}).type")
+    if known or others:
+        return (known or others)[0]
+    if any(_is_cuda(call) for call in find_all(file.tree.module, cst.Call)):
+        return '"cuda"'
+    raise NotScaled("the device is not seen where the scaler would be made")
+
+
+def _destinations(file: FileFacts, scope: Scope, place: _Place) -> Iterator[cst.BaseExpression]:
+    """What models and batches are moved to, in the functions that train and that make the scaler, then elsewhere."""
+    moves = []
+    for call in find_all(file.tree.module, cst.Call):
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "to":
+            where = file.values.placement.destination(call)
+            if isinstance(where, (cst.Name, cst.Attribute, cst.SimpleString)):
+                moves.append((file.tree.scope(call) not in (scope, file.tree.scope(place.line)), where))
+    return (where for _, where in sorted(moves, key=lambda each: each[0]))
+
+
+def _is_cuda(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda"
+
+
+def _is_visible(file: FileFacts, where: cst.BaseExpression, place: _Place) -> bool:
+    """Whether a name means the same at a place, and is bound there already."""
+    own = file.classes.self_attribute(where)
+    here = file.tree.scope(place.line)
+    if own is not None:
+        made = own[0].assignments(own[1])
+        return bool(made) and all(_is_bound(file, each.node, each.method, place) for each in made)
+    root: cst.BaseExpression = where
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if not isinstance(root, cst.Name):
+        return False
+    bound = list(file.flow.bound(here, root.value)) if not isinstance(here, cst.Module) else []
+    found = bound or list(file.flow.bound(file.tree.module, root.value))
+    same = set(file.flow.definitions(root)) <= set(found)
+    return (
+        bool(found)
+        and same
+        and all(each.binding is Binding.PARAMETER or _is_bound(file, each.node, each.scope, place) for each in found)
+    )
+
+
+def _is_bound(file: FileFacts, node: cst.CSTNode, scope: cst.CSTNode | None, place: _Place) -> bool:
+    """Whether a node that binds something has run where the scaler is made."""
+    here = file.tree.scope(place.line)
+    if scope is not here:
+        return isinstance(scope, cst.Module) or (isinstance(scope, cst.FunctionDef) and scope.name.value == "__init__")
+    is_before = file.comes_before(node, place.line) or (place.is_behind and file.tree.is_within(node, place.line))
+    return is_before and not any(loop for loop in file.tree.loops(node) if not file.tree.is_within(place.line, loop))
