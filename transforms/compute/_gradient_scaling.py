@@ -13,7 +13,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute._mentions import first_mention
-from perfmod.transforms.compute._scaler_places import NotScaled, scaler_of
+from perfmod.transforms.compute._scaler_places import NotScaled, Scaler, reached, scaler_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import Scope, find_all, find_in_scope, is_none
@@ -24,9 +24,10 @@ from perfmod.transforms.writing import insert_after_statement, insert_before_sta
 _PREVENTS = (
     (r"\bautograd\.(?:grad|backward)\b|\btorch\.func\b|\bfunctorch\b", "takes gradients that would have to be scaled"),
     (
-        r"\bregister_(?:post_accumulate_grad_|full_backward_|backward_)?hook\b",
+        r"\bregister_(?:post_accumulate_grad_|full_backward_|backward_)?hook\b|\bwandb\.watch\b",
         "may read gradients while they are scaled",
     ),
+    (r"\bFullyShardedDataParallel\b|\bfully_shard\b", "shards gradients, which takes a scaler of its own"),
     (r"\bLBFGS\b", "evaluates the loss several times in a step"),
 )
 _WHY = tuple((re.compile(pattern), reason) for pattern, reason in _PREVENTS)
@@ -34,7 +35,7 @@ _NO_OPTIMIZER = re.compile(r"sched|prof|env|ema|bar|warmup|timer|(?:^|_)lr(?:_|$
 _OPTIMIZER = re.compile(r"opt", re.IGNORECASE)
 _USUAL = frozenset({"step", "zero_grad", "param_groups", "state_dict", "load_state_dict", "add_param_group", "state"})
 """What scripts do with optimizers that a scaler does not mind."""
-_GRADIENTS = re.compile(r"clip_grad|grad_norm|get_total_norm")
+_GRADIENTS = re.compile(r"(?:clip|average|log|noise).*grad|grad.*(?:norm|clip)|get_total_norm", re.IGNORECASE)
 
 
 @frozen
@@ -54,22 +55,28 @@ class _Step:
 
 @frozen
 class Scaling:
-    """The edits that make a scaler and use it, and what they import."""
+    """A scaler, and the edits that make a function or module use it."""
 
-    edits: tuple[Edit, ...]
-    imports: tuple[str, ...]
+    scaler: Scaler
+    uses: tuple[Edit, ...]
 
 
-def scaling(file: FileFacts, scope: Scope) -> Scaling:
-    """What scales the gradients in the code of a function or module that trains.
+def scaling(file: FileFacts, scope: Scope) -> Scaling | str:
+    """What scales the gradients in the code of a function or module that trains, or why nothing can."""
+    try:
+        return _scaling(file, scope)
+    except NotScaled as reason:
+        return str(reason)
 
-    Raises:
-        NotScaled: it cannot be; the message says why.
-    """
+
+def _scaling(file: FileFacts, scope: Scope) -> Scaling:
     for pattern, reason in _WHY:
         found = first_mention(file, pattern)
         if found is not None:
             raise NotScaled(f"{found[1]} {reason}")
+    for call in file.tree.all(cst.Call):
+        if _method(call) == "step" and scope in file.values.calls.handed(call):
+            raise NotScaled(f"the step on line {file.line(call)} is given the function that evaluates the loss")
     backwards = [call for call in _calls(scope) if _method(call) == "backward"]
     for call in backwards:
         if file.values.calls.resolve(call) is not None:
@@ -81,7 +88,7 @@ def scaling(file: FileFacts, scope: Scope) -> Scaling:
     first = min((*backwards, *(step.call for step in steps)), key=file.tree.place)
     receivers = [cst.ensure_type(step.call.func, cst.Attribute).value for step in steps]
     scaler = scaler_of(file, scope, receivers, first)
-    edits = [scaler.edit]
+    edits = []
     for call in backwards:
         loss = cst.ensure_type(call.func, cst.Attribute).value
         start, end = file.source.span(call.func)
@@ -93,7 +100,7 @@ def scaling(file: FileFacts, scope: Scope) -> Scaling:
         edits.append(insert_before_statement(file.source, line, text, below_comments=True))
     ends = _updated(file, backwards, steps, [step.line for step in steps])
     edits += [insert_after_statement(file.source, line, f"{scaler.name}.update()") for line in ends]
-    return Scaling(tuple(edits), scaler.imports)
+    return Scaling(scaler, tuple(edits))
 
 
 def _body(scope: cst.CSTNode) -> cst.CSTNode:
@@ -117,14 +124,16 @@ def _steps(file: FileFacts, code: cst.CSTNode) -> Iterator[_Step]:
         value = file.value(func.value)
         name = dotted(func.value).rpartition(".")[2]
         if value.kind is not Kind.OPTIMIZER:
-            if _NO_OPTIMIZER.search(name) or (value.name or "").startswith("torch.optim.lr_scheduler"):
+            is_named = bool(_OPTIMIZER.search(name))
+            is_other = bool(_NO_OPTIMIZER.search(name))
+            if (value.name or "").startswith("torch.optim.lr_scheduler") or (is_other and not is_named):
                 continue
-            if not _OPTIMIZER.search(name):
+            if not is_named or "sched" in name.lower() or value.kind is not Kind.UNKNOWN:
                 raise NotScaled(
                     f"whether `{file.code(func.value)}` on line {file.line(call)} is an optimizer is not seen"
                 )
         if call.args:
-            raise NotScaled(f"the step on line {file.line(call)} is given a function that evaluates the loss")
+            raise NotScaled(f"the step on line {file.line(call)} is given the function that evaluates the loss")
         line = file.tree.line(file.tree.statement(call))
         if not isinstance(line, cst.SimpleStatementLine):
             raise NotScaled(f"the step on line {file.line(call)} stands in one line with its condition")
@@ -139,12 +148,18 @@ def _check(file: FileFacts, scope: Scope, backwards: Sequence[cst.Call], steps: 
         loop = next(iter(file.tree.loops(step.call)), None)
         if loop is not None and not any(file.tree.is_within(call, loop) for call in backwards):
             raise NotScaled(f"steps are made in a loop of their own (line {file.line(loop)})")
-    for function in _reached(file, scope):
+    for function in reached(file, _body(scope)):
+        if function is scope:
+            continue
         for call in find_all(function.body, cst.Call):
             if _method(call) == "backward" or (_method(call) == "step" and _is_optimizer(file, call)):
                 raise NotScaled(
                     f"`{function.name.value}`, which is called here, trains as well (line {file.line(call)})"
                 )
+    for call in file.tree.all(cst.Call):
+        around = file.tree.scope(call)
+        if _method(call) == "backward" and around is not scope and scope in reached(file, _body(around)):
+            raise NotScaled(f"the code around line {file.line(call)}, which calls this, trains as well")
     optimizers = {step.optimizer for step in steps}
     for node in find_in_scope(_body(scope), cst.Name, cst.Attribute):
         if file.code(node) not in optimizers:
@@ -152,10 +167,10 @@ def _check(file: FileFacts, scope: Scope, backwards: Sequence[cst.Call], steps: 
         parent = file.tree.parent(node)
         if isinstance(parent, cst.Attribute) and parent.value is node and parent.attr.value not in _USUAL:
             raise NotScaled(f"what `{file.code(parent)}` on line {file.line(node)} does with gradients is not seen")
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if isinstance(call, cst.Call) and not _is_harmless(file, call):
+        given = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(given, cst.Call) and not _is_harmless(file, given):
             raise NotScaled(
-                f"what `{file.code(call.func)}` on line {file.line(call)} does with the optimizer is not seen"
+                f"what `{file.code(given.func)}` on line {file.line(given)} does with the optimizer is not seen"
             )
 
 
@@ -171,18 +186,6 @@ def _is_harmless(file: FileFacts, call: cst.Call) -> bool:
     return is_scheduler or bool(file.values.calls.reached(call)) or file.values.calls.constructed(call) is not None
 
 
-def _reached(file: FileFacts, scope: cst.CSTNode) -> list[cst.FunctionDef]:
-    """The functions in sight that the code of a scope runs, not those that run it."""
-    found: dict[cst.FunctionDef, None] = {}
-    waiting = list(file.steps.called_by(_body(scope)))
-    while waiting:
-        function = waiting.pop()
-        if function not in found and function is not scope:
-            found[function] = None
-            waiting.extend(file.steps.called_by(function.body))
-    return list(found)
-
-
 def _reads(file: FileFacts, scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The places in a scope that read gradients, themselves or by way of a function in sight."""
     for node in find_in_scope(_body(scope), cst.Attribute, cst.Call):
@@ -190,7 +193,7 @@ def _reads(file: FileFacts, scope: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield node
         elif isinstance(node, cst.Call):
             called = [
-                function for each in file.values.calls.reached(node) for function in (each, *_reached(file, each))
+                function for each in file.values.calls.reached(node) for function in (each, *reached(file, each.body))
             ]
             if _GRADIENTS.search(file.code(node.func)) or any(_mentions_gradients(file, each) for each in called):
                 yield node
@@ -285,13 +288,23 @@ def _updated(
 ) -> Iterator[cst.BaseStatement]:
     """The statements behind which the scale is updated: the last steps of an iteration."""
     shared = _shared_block(file, lines)
-    own: dict[cst.BaseStatement, list[cst.BaseStatement]] = {}
+    rest: dict[cst.BaseStatement, list[cst.BaseStatement]] = {}
+    rounds: dict[cst.CSTNode, list[cst.BaseStatement]] = {}
     for line in lines:
-        own.setdefault(_outer(file, line, shared), []).append(line)
-    rounds = {each: inner for each, inner in own.items() if isinstance(each, (cst.For, cst.While))}
-    for inner in rounds.values():
+        outer = _outer(file, line, shared)
+        within = [loop for loop in file.tree.loops(line) if file.tree.is_within(loop, outer)]
+        if within:
+            rounds.setdefault(within[-1], []).append(line)
+        else:
+            rest.setdefault(outer, []).append(line)
+    for loop, inner in rounds.items():
         yield from _updated(file, backwards, steps, inner)
-    rest = {each: inner for each, inner in own.items() if each not in rounds}
+        for line in (line for each in rest.values() for line in each if file.comes_before(loop, line)):
+            above = max(
+                (call for call in backwards if file.comes_before(call, line)), key=file.tree.place, default=None
+            )
+            if above is None or file.comes_before(above, loop) or file.tree.is_within(above, loop):
+                raise NotScaled(f"gradients of the step on line {file.line(line)} are from before other steps")
     if not rest:
         return
     branched = [(each, inner) for each, inner in rest.items() if each not in inner]
@@ -311,7 +324,7 @@ def _updated(
                 )
     made = [step.optimizer for step in steps if step.line in [line for inner in rest.values() for line in inner]]
     if len(made) > len(set(made)):
-        raise NotScaled(f"an optimizer makes several steps in one iteration (lines {file.lines(lines)})")
+        raise NotScaled(f"an optimizer makes several steps in one iteration ({file.lines(lines)})")
     first, *_, last = [*rest, *rest]
     for node in find_all(file.tree.module, cst.Continue):
         if file.comes_before(first, node) and file.comes_before(node, last):

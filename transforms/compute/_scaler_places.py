@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -11,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
-from perfmod.transforms.facts.tree import Scope, find_all, find_any
+from perfmod.transforms.facts.tree import Scope, find_all, find_any, is_none
 from perfmod.transforms.facts.value import Kind, is_loader_name
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
@@ -29,11 +28,13 @@ class Scaler:
 
     Attributes:
         name: what steps call it, `scaler` or `self.scaler`.
-        edit: the statement that makes it.
+        home: the function or module that makes it.
+        edit: the statement that does.
         imports: what that needs.
     """
 
     name: str
+    home: Scope
     edit: Edit
     imports: tuple[str, ...]
 
@@ -53,9 +54,8 @@ def scaler_of(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpres
     Raises:
         NotScaled: there is no place for it.
     """
-    texts = [source.text for source in file.world.files]
-    free = (name for name in _NAMES if not any(re.search(rf"\b{name}\b", text) for text in texts))
-    name = next(free, None)
+    taken = {node.value for node in file.world.tree.all(cst.Name)}
+    name = next((name for name in _NAMES if name not in taken), None)
     if name is None:
         raise NotScaled("no usual name for a scaler is free")
     place = _place(file, scope, optimizers, first)
@@ -63,7 +63,7 @@ def scaler_of(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpres
     name = place.prefix + name
     made = f"{name} = {torch}.amp.GradScaler({_device(file, scope, place, torch)})"
     insert = insert_after_statement if place.is_behind else insert_before_statement
-    return Scaler(name, insert(file.source, place.line, made), imports)
+    return Scaler(name, file.tree.scope(place.line), insert(file.source, place.line, made), imports)
 
 
 def _place(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode) -> _Place:
@@ -88,27 +88,38 @@ def _is_over_loader(file: FileFacts, loop: cst.For | cst.While) -> bool:
 def _beside_names(
     file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode
 ) -> _Place | None:
-    """Behind the last of some variables' assignments, in the function that trains or in its module."""
-    names = [each for each in optimizers if isinstance(each, cst.Name)]
-    found = [definition for name in names for definition in file.flow.definitions(name)]
-    homes = {definition.scope for definition in found}
-    is_assigned = all(definition.binding is Binding.ASSIGNED for definition in found)
-    if len(names) < len(optimizers) or len(homes) != 1 or not is_assigned or not homes <= {scope, file.tree.module}:
+    """Behind the first assignments of some variables, in the function that trains or in its module."""
+    firsts: dict[str, cst.BaseStatement] = {}
+    for each in optimizers:
+        found = file.flow.definitions(each) if isinstance(each, cst.Name) else ()
+        for definition in found:
+            line = _line_of(file, definition, first)
+            if definition.binding is not Binding.ASSIGNED or line is None:
+                return None
+            if definition.name not in firsts or file.comes_before(line, firsts[definition.name]):
+                firsts[definition.name] = line
+        if not found:
+            return None
+    line = max(firsts.values(), key=file.tree.place)
+    again = file.tree.loops(line)
+    rounds = [loop for loop in file.tree.loops(first) if loop not in again]
+    is_once = not again or any(_is_over_loader(file, loop) for loop in rounds)
+    is_above = file.comes_before(line, first) or file.tree.scope(line) is not scope
+    return _Place(line, is_behind=True) if is_once and is_above else None
+
+
+def _line_of(file: FileFacts, definition: Definition, first: cst.CSTNode) -> cst.BaseStatement | None:
+    """The statement behind which a variable of the function that trains, or of its module, is assigned in any case."""
+    scope = file.tree.scope(first)
+    if definition.scope not in (scope, file.tree.module):
         return None
-    lines = [_line_of(file, definition, first) for definition in found]
-    return _Place(max(lines, key=file.tree.place), is_behind=True)
-
-
-def _line_of(file: FileFacts, definition: Definition, first: cst.CSTNode) -> cst.BaseStatement:
-    """The statement behind which a variable is assigned, whichever branch was taken."""
     line = file.tree.line(file.tree.statement(definition.node))
-    is_elsewhere = definition.scope is not file.tree.scope(first)
     for around in file.tree.ancestors(line):
-        is_program = is_elsewhere and isinstance(around, cst.If) and is_main_test(around.test)
+        is_program = definition.scope is not scope and isinstance(around, cst.If) and is_main_test(around.test)
         if is_program or file.tree.is_within(first, around):
             break
         line = around if isinstance(around, cst.BaseStatement) and file.tree.block(around) else line
-    return line
+    return None if scope in reached(file, line) else line
 
 
 def _beside_attributes(file: FileFacts, optimizers: Sequence[cst.BaseExpression]) -> _Place | None:
@@ -118,7 +129,7 @@ def _beside_attributes(file: FileFacts, optimizers: Sequence[cst.BaseExpression]
         own = file.classes.self_attribute(each)
         if own is None or file.classes.assigned_elsewhere(own[1]):
             return None
-        found += own[0].assignments(own[1])
+        found += [made for made in own[0].assignments(own[1]) if not is_none(made.value)]
     methods = {each.method for each in found}
     method = next(iter(methods), None)
     if len(methods) != 1 or method is None or not file.is_own(method):
@@ -159,6 +170,18 @@ def _destinations(file: FileFacts, scope: Scope, place: _Place) -> Iterator[cst.
             if isinstance(where, (cst.Name, cst.Attribute, cst.SimpleString)):
                 moves.append((file.tree.scope(call) not in (scope, file.tree.scope(place.line)), where))
     return (where for _, where in sorted(moves, key=lambda each: each[0]))
+
+
+def reached(file: FileFacts, code: cst.CSTNode) -> list[cst.FunctionDef]:
+    """The functions in sight that some code runs."""
+    found: dict[cst.FunctionDef, None] = {}
+    waiting = list(file.steps.called_by(code))
+    while waiting:
+        function = waiting.pop()
+        if function not in found:
+            found[function] = None
+            waiting.extend(file.steps.called_by(function.body))
+    return list(found)
 
 
 def _is_cuda(call: cst.Call) -> bool:

@@ -11,15 +11,28 @@ too:
 
 The backward pass stays outside: it runs in the types of the forward pass by itself. A loss that torch has no type for
 under autocast, or that is written by hand, is computed behind the block, from `output.float()`.
+
+With `half-type = "float16"`, for cards before Ampere, which have no bfloat16, gradients are scaled as well, since small
+ones are zero in float16. One scaler serves all optimizers of a training; it is made beside them, or before the loop
+over the loader where they come from elsewhere. Gradients that something reads before the step are unscaled first:
+
+    loss.backward()                          scaler.scale(loss).backward()
+                                             scaler.unscale_(optimizer)
+    clip_grad_norm_(parameters, 1.0)         clip_grad_norm_(parameters, 1.0)
+    optimizer.step()                         scaler.step(optimizer)
+                                             scaler.update()
+
+A step with infinite gradients is left out, and the scale is halved; that is how the scaler finds its scale in the first
+steps. A scheduler that goes on in every step goes on without it, and torch warns if that is its first. Checkpoints are
+saved as before, without the scaler: a training that is resumed finds its scale again, and may leave out a few steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from perfmod.transforms.compute._forward_passes import ForwardPass, forward_passes
 from perfmod.transforms.compute._gradient_scaling import Scaling, scaling
-from perfmod.transforms.compute._scaler_places import NotScaled
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import Scope
@@ -48,7 +61,8 @@ class NoAutocast(Rule):
     changes_results = (
         "Outputs have 8 bits of mantissa instead of 24, losses are computed from them. Trainings mostly converge the "
         "same. What reads outputs behind the block gets bfloat16: NumPy has no such type. On the CPU, bfloat16 may be "
-        "slower than float32."
+        "slower than float32. In float16, outputs have 11 bits and no number above 65504, steps with infinite gradients "
+        "are left out, and each step waits for the GPU to know whether there are any."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -62,30 +76,39 @@ class NoAutocast(Rule):
                 together.setdefault(file.tree.scope(each.backward), []).append(each)
             else:
                 yield self._written(file, [each])
+        yield from self._scaled(file, together)
+
+    def _scaled(self, file: FileFacts, together: Mapping[Scope, Sequence[ForwardPass]]) -> Iterator[Finding]:
+        """One finding for all functions whose gradients are scaled: they may share a scaler."""
+        scaled: list[Scaling] = []
+        written: list[ForwardPass] = []
         for scope, passes in together.items():
-            yield from self._scaled(file, scope, passes)
+            found = scaling(file, scope)
+            if isinstance(found, Scaling):
+                scaled.append(found)
+                written += passes
+            else:
+                reason = f"float16 needs its gradients scaled: {found}"
+                yield from (self.refused(file, each.backward, reason) for each in passes)
+        if written:
+            yield self._written(file, written, scaled)
 
-    def _scaled(self, file: FileFacts, scope: Scope, passes: Sequence[ForwardPass]) -> Iterator[Finding]:
-        """All passes of a function or module together: their gradients are scaled by the same scaler."""
-        try:
-            scaled = scaling(file, scope)
-        except NotScaled as reason:
-            for each in passes:
-                yield self.refused(file, each.backward, f"float16 needs its gradients scaled: {reason}")
-        else:
-            yield self._written(file, passes, scaled)
-
-    def _written(self, file: FileFacts, passes: Sequence[ForwardPass], scaled: Scaling | None = None) -> Finding:
-        """Passes under autocast, with the scaler that they share."""
-        edits = list(scaled.edits) if scaled is not None else []
-        imports = list(scaled.imports) if scaled is not None else []
+    def _written(self, file: FileFacts, passes: Sequence[ForwardPass], scaled: Sequence[Scaling] = ()) -> Finding:
+        """Passes under autocast, in float16 with the scalers of the functions that they stand in."""
+        made: dict[tuple[str, Scope], Edit] = {}
+        for each in scaled:
+            key = each.scaler.name, each.scaler.home
+            made[key] = min(made.get(key, each.scaler.edit), each.scaler.edit)
+        edits = [*made.values(), *(edit for each in scaled for edit in each.uses)]
+        imports = [name for each in scaled for name in each.scaler.imports]
         asked: dict[str, Question] = {}
-        for each in passes:
-            torch, needed = file.names.spelled("torch", each.first)
-            header = f"with {torch}.autocast({each.device_type(file)}, dtype={torch}.{file.policy.half_type.value}):"
-            edits += [*nest_statements(file.source, each.first, each.last, header), *_widened(file, each)]
+        for forward in passes:
+            torch, needed = file.names.spelled("torch", forward.first)
+            half = f"{torch}.{file.policy.half_type.value}"
+            header = f"with {torch}.autocast({forward.device_type(file)}, dtype={half}):"
+            edits += [*nest_statements(file.source, forward.first, forward.last, header), *_widened(file, forward)]
             imports += needed
-            for name in each.unknown(file):
+            for name in forward.unknown(file):
                 asked.setdefault(name.value, question(file, Predicate.IS_TENSOR, name, watchable=True))
         names = ", ".join(f"`{name}`" for name in asked)
         return self.found(
@@ -94,7 +117,7 @@ class NoAutocast(Rule):
             f"perfmod cannot see that {names} is a tensor" if asked else "its backward pass follows",
             edits,
             imports=dict.fromkeys(imports),
-            min_torch=None if scaled is None else "2.3",
+            min_torch="2.3" if scaled else None,
             safety=Safety.UNSAFE if asked else None,
             questions=asked.values(),
         )
