@@ -160,7 +160,7 @@ def test_what_cannot_be_scaled(stepping: str, reason: str) -> None:
 def test_what_wraps_an_optimizer_is_none() -> None:
     found = written("PM301", FLOAT16, extra=WRAPPER, before="opt = Schedule(optimizer)", stepping="opt.step()")
     assert not found.applied
-    assert "whether `opt` on line 25 is an optimizer is not seen" in found.refused[0].reason
+    assert "whether `opt` on line 24 is an optimizer is not seen" in found.refused[0].reason
 
 
 @pytest.mark.parametrize(("extra", "reason"), [

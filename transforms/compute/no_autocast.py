@@ -61,8 +61,8 @@ class NoAutocast(Rule):
     changes_results = (
         "Outputs have 8 bits of mantissa instead of 24, losses are computed from them. Trainings mostly converge the "
         "same. What reads outputs behind the block gets bfloat16: NumPy has no such type. On the CPU, bfloat16 may be "
-        "slower than float32. In float16, outputs have 11 bits and no number above 65504, steps with infinite gradients "
-        "are left out, and each step waits for the GPU to know whether there are any."
+        "slower than float32. In float16, outputs have 11 bits and no number above 65504, steps with infinite "
+        "gradients are left out, and each step waits for the GPU to know whether there are any."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
