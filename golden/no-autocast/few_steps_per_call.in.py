@@ -16,9 +16,9 @@ def step(model, optimizer, x, y):
 
 def fit(model, loader, device_name):
     device = torch.device(device_name)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    state = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
     for x, y in loader:
-        loss = step(model, optimizer, x.to(device), y.to(device))
+        loss = step(model, state["optimizer"], x.to(device), y.to(device))
     return loss
 
 

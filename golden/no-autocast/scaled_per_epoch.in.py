@@ -1,5 +1,5 @@
 # golden: change half-type=float16
-"""The optimizer comes from elsewhere: a scaler for every epoch."""
+"""Where the optimizer is made is not followed: a scaler for every epoch."""
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +20,8 @@ def train(model, device, train_loader, optimizer, epoch):
 
 
 def start(model, loader, device):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    return [train(model, device, loader, optimizer, epoch) for epoch in range(2)]
+    state = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+    return [train(model, device, loader, state["optimizer"], epoch) for epoch in range(2)]
 
 
 def cases(make):

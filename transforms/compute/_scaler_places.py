@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-from attrs import frozen
+from attrs import evolve, frozen
 
+from perfmod.transforms.facts.calls import has_star, passed
 from perfmod.transforms.facts.entry import is_main_test
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
@@ -16,6 +17,7 @@ from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 _NAMES = ("scaler", "grad_scaler", "gradient_scaler")
+_DEEPEST = 3
 
 
 class NotScaled(Exception):
@@ -31,12 +33,14 @@ class Scaler:
         home: the function or module that makes it.
         edit: the statement that does.
         imports: what that needs.
+        passing: what hands it on from there to the code that trains.
     """
 
     name: str
     home: Scope
     edit: Edit
     imports: tuple[str, ...]
+    passing: tuple[Edit, ...] = ()
 
 
 @frozen
@@ -46,6 +50,7 @@ class _Place:
     line: cst.BaseStatement
     is_behind: bool
     prefix: str = ""
+    passing: tuple[Edit, ...] = ()
 
 
 def scaler_of(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode) -> Scaler:
@@ -58,29 +63,83 @@ def scaler_of(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpres
     name = next((name for name in _NAMES if name not in taken), None)
     if name is None:
         raise NotScaled("no usual name for a scaler is free")
-    place = _place(file, scope, optimizers, first)
-    torch, imports = file.names.spelled("torch", place.line)
-    name = place.prefix + name
-    made = f"{name} = {torch}.amp.GradScaler({_device(file, scope, place, torch)})"
-    insert = insert_after_statement if place.is_behind else insert_before_statement
-    return Scaler(name, file.tree.scope(place.line), insert(file.source, place.line, made), imports)
-
-
-def _place(file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode) -> _Place:
-    beside = _beside_names(file, scope, optimizers, first) or _beside_attributes(file, optimizers)
-    if beside is not None:
-        return beside
-    loops = file.tree.loops(first)
-    is_long = bool(loops) and any(_is_over_loader(file, loop) for loop in loops)
-    if not is_long or not all(file.tree.is_within(each, loops[-1]) for each in optimizers):
+    places = list(_places(file, scope, optimizers, first, name))
+    if not places:
         raise NotScaled(f"where `{file.code(optimizers[0])}` is made is not seen, and one scaler is for all steps")
-    return _Place(loops[-1], is_behind=False)
+    for place in places:
+        device = _device(file, scope, place)
+        if device:
+            return _made(file, place, name, device)
+    raise NotScaled("the device is not seen where the scaler would be made")
 
 
-def _is_over_loader(file: FileFacts, loop: cst.For | cst.While) -> bool:
-    """Whether a loop goes over a loader: its rounds are enough for a scale to settle."""
+def _made(file: FileFacts, place: _Place, name: str, device: str) -> Scaler:
+    torch, imports = file.names.spelled("torch", place.line)
+    made = f"{place.prefix}{name} = {torch}.amp.GradScaler({device})"
+    insert = insert_after_statement if place.is_behind else insert_before_statement
+    edit = insert(file.source, place.line, made)
+    return Scaler(place.prefix + name, file.tree.scope(place.line), edit, imports, place.passing)
+
+
+def _places(
+    file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], first: cst.CSTNode, name: str
+) -> Iterator[_Place]:
+    """Where a scaler may be made, the best place first."""
+    beside = _beside_names(file, scope, optimizers, first) or _beside_attributes(file, optimizers)
+    beside = beside or _in_callers(file, scope, optimizers, name, 0)
+    if beside is not None:
+        yield beside
+    loops = file.tree.loops(first)
+    if any(_is_long(file, loop) for loop in loops) and all(file.tree.is_within(each, loops[-1]) for each in optimizers):
+        yield _Place(loops[-1], is_behind=False)
+
+
+def _in_callers(
+    file: FileFacts, scope: Scope, optimizers: Sequence[cst.BaseExpression], name: str, depth: int
+) -> _Place | None:
+    """Behind the optimizers in the function that hands them to the one that trains, and hands it the scaler as well."""
+    if not isinstance(scope, cst.FunctionDef) or not _takes_more(file, scope) or depth > _DEEPEST:
+        return None
+    names = {dotted(each) for each in optimizers}
+    params = [param for param in scope.params.params if param.name.value in names]
+    bindings = [
+        each.binding for node in optimizers if isinstance(node, cst.Name) for each in file.flow.definitions(node)
+    ]
+    if len(params) != len(names) or params[-1].default or any(each is not Binding.PARAMETER for each in bindings):
+        return None
+    end = file.source.span(params[-1])[1]
+    edits = [Edit(end, end, f", {name}", file.source.path)]
+    given: list[cst.BaseExpression] = []
+    calls = file.values.calls.callers(scope)
+    for call in calls:
+        handed = [passed(call, scope, param, bound=False) for param in params]
+        last = next((arg for arg in call.args if arg.value is handed[-1]), None)
+        if has_star(call) or last is None or not all(isinstance(each, cst.Name) for each in handed):
+            return None
+        given += [each for each in handed if each is not None]
+        end = file.source.span(last.value)[1]
+        edits.append(Edit(end, end, f", {name}={name}" if last.keyword is not None else f", {name}", file.source.path))
+    homes = {file.tree.scope(call) for call in calls}
+    if len(homes) != 1 or not all(map(file.is_own, calls)):
+        return None
+    home = homes.pop()
+    place = _beside_names(file, home, given, min(calls, key=file.tree.place))
+    place = place or _in_callers(file, home, given, name, depth + 1)
+    return evolve(place, passing=(*place.passing, *edits)) if place is not None else None
+
+
+def _takes_more(file: FileFacts, function: cst.FunctionDef) -> bool:
+    """Whether a function may get a further parameter: all who call it are in sight."""
+    is_plain = file.tree.class_of(function) is None and not function.decorators
+    return is_plain and file.values.calls.is_only_called(function)
+
+
+def _is_long(file: FileFacts, loop: cst.For | cst.While) -> bool:
+    """Whether a loop goes over a loader or over epochs: its rounds are enough for a scale to settle."""
     if not isinstance(loop, cst.For):
-        return False
+        return "epoch" in file.code(loop.test)
+    if "epoch" in f"{file.code(loop.target)} {file.code(loop.iter)}".lower():
+        return True
     named = (dotted(each).rpartition(".")[2] for each in find_any(loop.iter, cst.Name, cst.Attribute))
     return any(map(is_loader_name, named)) or file.value(loop.iter).kind is Kind.LOADER
 
@@ -103,7 +162,7 @@ def _beside_names(
     line = max(firsts.values(), key=file.tree.place)
     again = file.tree.loops(line)
     rounds = [loop for loop in file.tree.loops(first) if loop not in again]
-    is_once = not again or any(_is_over_loader(file, loop) for loop in rounds)
+    is_once = not again or any(_is_long(file, loop) for loop in rounds)
     is_above = file.comes_before(line, first) or file.tree.scope(line) is not scope
     return _Place(line, is_behind=True) if is_once and is_above else None
 
@@ -142,8 +201,9 @@ def _beside_attributes(file: FileFacts, optimizers: Sequence[cst.BaseExpression]
     return _Place(holding[-1], is_behind=True, prefix=f"{first}.")
 
 
-def _device(file: FileFacts, scope: Scope, place: _Place, torch: str) -> str:
-    """Code for the type of the device at a place."""
+def _device(file: FileFacts, scope: Scope, place: _Place) -> str:
+    """Code for the type of the device at a place; empty where nothing there has it."""
+    torch, _ = file.names.spelled("torch", place.line)
     known: list[str] = []
     others: list[str] = []
     for where in _destinations(file, scope, place):
@@ -155,9 +215,7 @@ def _device(file: FileFacts, scope: Scope, place: _Place, torch: str) -> str:
             (known if is_device else others).append(f"{code}.type" if is_device else f"{torch}.device({code}).type")
     if known or others:
         return (known or others)[0]
-    if any(_is_cuda(call) for call in find_all(file.tree.module, cst.Call)):
-        return '"cuda"'
-    raise NotScaled("the device is not seen where the scaler would be made")
+    return '"cuda"' if any(_is_cuda(call) for call in find_all(file.tree.module, cst.Call)) else ""
 
 
 def _destinations(file: FileFacts, scope: Scope, place: _Place) -> Iterator[cst.BaseExpression]:
@@ -167,9 +225,18 @@ def _destinations(file: FileFacts, scope: Scope, place: _Place) -> Iterator[cst.
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value == "to":
             where = file.values.placement.destination(call)
-            if isinstance(where, (cst.Name, cst.Attribute, cst.SimpleString)):
-                moves.append((file.tree.scope(call) not in (scope, file.tree.scope(place.line)), where))
+            is_far = file.tree.scope(call) not in (scope, file.tree.scope(place.line))
+            named = (where, *_given(file, where)) if where is not None else ()
+            found = (each for each in named if isinstance(each, (cst.Name, cst.Attribute, cst.SimpleString)))
+            moves += [(is_far, each) for each in found]
     return (where for _, where in sorted(moves, key=lambda each: each[0]))
+
+
+def _given(file: FileFacts, where: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What callers in sight hand to a function as the device."""
+    for definition in file.flow.definitions(where) if isinstance(where, cst.Name) else ():
+        if definition.binding is Binding.PARAMETER:
+            yield from (each for each in file.values.given(definition) if each is not None)
 
 
 def reached(file: FileFacts, code: cst.CSTNode) -> list[cst.FunctionDef]:

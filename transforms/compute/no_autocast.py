@@ -13,8 +13,9 @@ The backward pass stays outside: it runs in the types of the forward pass by its
 under autocast, or that is written by hand, is computed behind the block, from `output.float()`.
 
 With `half-type = "float16"`, for cards before Ampere, which have no bfloat16, gradients are scaled as well, since small
-ones are zero in float16. One scaler serves all optimizers of a training; it is made beside them, or before the loop
-over the loader where they come from elsewhere. Gradients that something reads before the step are unscaled first:
+ones are zero in float16. One scaler serves all optimizers of a training; it is made beside them and handed to functions
+as they are, or made before the loop over the loader where they come from elsewhere. Gradients that something reads
+before the step are unscaled first:
 
     loss.backward()                          scaler.scale(loss).backward()
                                              scaler.unscale_(optimizer)
@@ -99,7 +100,8 @@ class NoAutocast(Rule):
         for each in scaled:
             key = each.scaler.name, each.scaler.home
             made[key] = min(made.get(key, each.scaler.edit), each.scaler.edit)
-        edits = [*made.values(), *(edit for each in scaled for edit in each.uses)]
+        passing = dict.fromkeys(edit for each in scaled for edit in each.scaler.passing)
+        edits = [*made.values(), *passing, *(edit for each in scaled for edit in each.uses)]
         imports = [name for each in scaled for name in each.scaler.imports]
         asked: dict[str, Question] = {}
         for forward in passes:
