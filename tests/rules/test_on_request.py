@@ -84,9 +84,96 @@ def test_what_a_model_gives_may_be_no_tensor() -> None:
     assert [(each.predicate, each.expression) for each in found.questions] == [("is-tensor", "output")]
 
 
-def test_half_types() -> None:
-    found = written("PM301", Policy(half_type=HalfType.FLOAT16))
-    assert "float16 needs its gradients scaled" in found.refused[0].reason
+WRAPPER = """\
+class Schedule:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    def step(self):
+        self.optimizer.param_groups[0]["lr"] *= 0.9
+        self.optimizer.step()
+"""
+FLOAT16 = Policy(half_type=HalfType.FLOAT16)
+
+
+def test_float16_is_scaled() -> None:
+    found = written("PM301", FLOAT16)
+    assert added(found) == [
+        "scaler = torch.amp.GradScaler(device.type)",
+        "with torch.autocast(device.type, dtype=torch.float16):",
+        "output = model(x)",
+        "loss = F.cross_entropy(output, y)",
+        "scaler.scale(loss).backward()",
+        "scaler.step(optimizer)",
+        "scaler.update()",
+    ]
+    assert found.applied[0].min_torch == "2.3"
+
+
+@pytest.mark.parametrize(("parts", "lines"), [
+    ({"stepping": "scheduler.step(); optimizer.step()"},
+     ["scheduler.step(); scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "average_gradients(model)\n    optimizer.step()"},
+     ["scaler.unscale_(optimizer)", "scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "nn.utils.clip_grad_value_(model.parameters(), 1.0)\n    optimizer.step()"},
+     ["scaler.unscale_(optimizer)", "scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "for p in model.parameters():\n        p.grad.add_(0.1)\n    optimizer.step()"},
+     ["scaler.unscale_(optimizer)", "scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "optimizer.step()\n    for p in model.parameters():\n        p.grad = None"},
+     ["scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "if step % 2:\n        optimizer.step()\n    else:\n        optimizer.step()"},
+     ["scaler.step(optimizer)", "scaler.update()", "scaler.step(optimizer)", "scaler.update()"]),
+    ({"stepping": "if step % 2:\n        if step % 4:\n            optimizer.step()\n        print(step)"},
+     ["scaler.step(optimizer)", "scaler.update()"]),
+    ({"extra": "scaler = object()", "stepping": "optimizer.step()"},
+     ["grad_scaler.step(optimizer)", "grad_scaler.update()"]),
+])  # fmt: skip
+def test_what_scales_the_steps(parts: dict[str, str], lines: list[str]) -> None:
+    found = added(written("PM301", FLOAT16, **parts))
+    assert [line for line in found if "torch.amp" not in line][-len(lines) :] == lines
+    compile(written("PM301", FLOAT16, **parts).after, "train.py", "exec")
+
+
+@pytest.mark.parametrize(("stepping", "reason"), [
+    ("if step % 2 == 0: optimizer.step()", "stands in one line with its condition"),
+    ("optimizer.step(lambda: loss)", "is given the function that evaluates the loss"),
+    ("optimizer.step(); agent.step()", "whether `agent` on line 17 is an optimizer is not seen"),
+    ("optimizer.step(); opt_sched.step()", "whether `opt_sched` on line 17 is an optimizer is not seen"),
+    ("pass", "is elsewhere"),
+    ("clip(optimizer)\n    optimizer.step()", "what `clip` on line 17 does with the optimizer is not seen"),
+    ("optimizer.first_step()\n    optimizer.step()", "what `optimizer.first_step` on line 17 does"),
+    ("optimizer.step()\n    optimizer.step()", "several steps in one iteration (lines 17, 18)"),
+    ("for _ in range(2):\n        optimizer.step()", "in a loop of their own (line 17)"),
+    ("print(model[0].weight.grad)\n    if step % 2:\n        optimizer.step()", "where no step has to follow"),
+    ("if step % 2:\n        optimizer.step()\n    if step % 3:\n        optimizer.step()",
+     "under a condition of its own"),
+    ("if step:\n        optimizer.step()\n        continue\n    optimizer.step()", "is left out in some iterations"),
+    ("norm = nn.utils.clip_grad_norm_(model.parameters(), 1)\n    if norm > 9:\n        continue\n    optimizer.step()",
+     "line 19 leaves out the step after gradients were read"),
+])  # fmt: skip
+def test_what_cannot_be_scaled(stepping: str, reason: str) -> None:
+    found = written("PM301", FLOAT16, stepping=stepping)
+    assert not found.applied
+    assert reason in found.refused[0].reason
+
+
+def test_what_wraps_an_optimizer_is_none() -> None:
+    found = written("PM301", FLOAT16, extra=WRAPPER, before="opt = Schedule(optimizer)", stepping="opt.step()")
+    assert not found.applied
+    assert "whether `opt` on line 24 is an optimizer is not seen" in found.refused[0].reason
+
+
+@pytest.mark.parametrize(("extra", "reason"), [
+    ("import wandb\nwandb.watch(nn.Linear(1, 1))", "may read gradients while they are scaled"),
+    ("from torch.distributed.fsdp import fully_shard", "takes a scaler of its own"),
+    ("nn.Linear(1, 1).weight.register_hook(print)", "may read gradients while they are scaled"),
+    ("from torch.autograd import grad; torch.autograd.grad", "would have to be scaled"),
+    ("scaler = grad_scaler = gradient_scaler = None", "no usual name for a scaler is free"),
+])  # fmt: skip
+def test_what_keeps_float16_away(extra: str, reason: str) -> None:
+    found = written("PM301", FLOAT16, extra=extra)
+    assert not found.applied
+    assert reason in found.refused[0].reason
 
 
 @pytest.mark.parametrize(("code", "parts", "reason"), [

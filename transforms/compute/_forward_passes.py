@@ -12,6 +12,7 @@ from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any, find_in_scope
 from perfmod.transforms.facts.value import Kind
+from perfmod.transforms.policy import HalfType
 
 _PREVENTS = (
     (r"\bGradScaler\b|\bamp\.(?:scale_loss|initialize)\b", "chooses a precision already"),
@@ -39,7 +40,7 @@ _FITTING_LOSSES = (
 """Those that torch computes in float32 under autocast."""
 _LOSS = re.compile(r"^torch\.nn\.(?:modules\.)?\w*Loss$")
 _NO_MODEL = re.compile(
-    r"loss|criterion|metric|^(?:int|float|len|range|enumerate|zip|list|tuple|next|print|sum|max|min)$"
+    r"loss|criterion|metric|Tensor$|^(?:int|float|len|range|enumerate|zip|list|tuple|next|print|sum|max|min)$"
 )
 _HOUSEKEEPING = frozenset(
     {"to", "cuda", "zero_grad", "view", "reshape", "unsqueeze", "squeeze", "float", "long", "size"}
@@ -110,7 +111,7 @@ def _of(file: FileFacts, backward: cst.Call, loss: str, line: cst.BaseStatement)
     last = computing[-1] if is_fitting else models[-1]
     outputs = {name for each in models if not _loses(file, each) for name in _bound(file, each)}
     reads = [read for each in losses for read in find_all(each, cst.Name) if file.code(read) in outputs]
-    where = _device_of(file, models)
+    where = _device_of(file, models, computing[computing.index(models[0]) :])
     return ForwardPass(
         backward,
         models[0],
@@ -148,14 +149,16 @@ def _unfit_inside(file: FileFacts, statements: Sequence[cst.BaseStatement]) -> s
 
 
 def _as_array(file: FileFacts, line: cst.BaseStatement, outputs: Collection[str]) -> str:
-    """Why outputs have to stay float32: an array is made of one, and NumPy has no bfloat16."""
+    """Why outputs have to stay float32: an array is made of one, which NumPy has no bfloat16 for."""
+    is_bfloat16 = file.policy.half_type is HalfType.BFLOAT16
+    why = "and NumPy has no bfloat16" if is_bfloat16 else "which would be of float16"
     for each in file.tree.block(line):
         for call in find_all(each, cst.Call):
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value != "numpy":
                 continue
             if any(name.value in outputs for name in find_all(func.value, cst.Name)):
-                return f"line {file.line(call)} makes an array of an output, and NumPy has no bfloat16"
+                return f"line {file.line(call)} makes an array of an output, {why}"
     return ""
 
 
@@ -242,16 +245,20 @@ def _keeps_values(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value in _HOUSEKEEPING
 
 
-def _device_of(file: FileFacts, models: Sequence[cst.BaseStatement]) -> cst.Name | None:
-    """The script's own device, or else a name that a model is given."""
+def _device_of(
+    file: FileFacts, models: Sequence[cst.BaseStatement], computing: Sequence[cst.BaseStatement]
+) -> cst.Name | None:
+    """The script's own device, or else a name that a model is given, and that is bound above the pass."""
     for read in find_all(file.tree.module, cst.Name):
         is_here = file.tree.function(read) is file.tree.function(models[0])
         if read.value in ("device", "DEVICE") and is_here and file.value(read).kind is Kind.DEVICE:
             return read
-    for statement in models:
-        for call in find_all(statement, cst.Call):
+    bound: set[str] = set()
+    for statement in computing:
+        for call in find_all(statement, cst.Call) if statement in models else ():
             given = (arg.value for arg in call.args if not arg.star and _is_model(file, call))
-            name = next((each for each in given if isinstance(each, cst.Name)), None)
+            name = next((each for each in given if isinstance(each, cst.Name) and each.value not in bound), None)
             if name is not None:
                 return name
+        bound |= _bound(file, statement)
     return None

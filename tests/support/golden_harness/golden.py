@@ -11,7 +11,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from perfmod.transforms.finding import Numerics
-from perfmod.transforms.policy import CompileMode, Policy
+from perfmod.transforms.policy import CompileMode, HalfType, Policy
 
 ROOT = Path(__file__).resolve().parents[3] / "golden"
 """The folder `golden/` of the checkout."""
@@ -95,6 +95,8 @@ class Head:
             return evolve(self, policy=evolve(self.policy, report_every=int(value)))
         if name == "compile-mode" and value in {mode.value for mode in CompileMode}:
             return evolve(self, policy=evolve(self.policy, compile_mode=CompileMode(value)))
+        if name == "half-type" and value in {half.value for half in HalfType}:
+            return evolve(self, policy=evolve(self.policy, half_type=HalfType(value)))
         raise HeadError(f"unknown option {word!r}")
 
 

@@ -1,0 +1,36 @@
+# golden: change half-type=float16
+"""A step for two backward passes."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def fit(model, loader, device_name):
+    device = torch.device(device_name)
+    model = model.to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    scaler = torch.amp.GradScaler(device.type)
+    for number, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        with torch.autocast(device.type, dtype=torch.float16):
+            loss = F.cross_entropy(model(x), y) / 2
+        scaler.scale(loss).backward()
+        if (number + 1) % 2 == 0:
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+    return loss.detach()
+
+
+def cases(make):
+    torch.manual_seed(0)
+    loader = [(torch.randn(16, 6).to(make.device) / 2, torch.randint(3, (16,)).to(make.device)) for _ in range(4)]
+    yield nn.Linear(6, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    torch.manual_seed(0)
+    return fit(model, loader, str(loader[0][0].device))

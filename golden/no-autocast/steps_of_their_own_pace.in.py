@@ -1,0 +1,36 @@
+# golden: stay refused="under a condition of its own" half-type=float16
+"""In some rounds neither makes a step, in some both do."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def fit(model, loader, device_name):
+    device = torch.device(device_name)
+    model = model.to(device)
+    first, *rest = model.parameters()
+    one_optimizer = torch.optim.SGD([first], lr=0.1)
+    other_optimizer = torch.optim.SGD(rest, lr=0.1)
+    for number, (x, y) in enumerate(loader):
+        x, y = x.to(device), y.to(device)
+        model.zero_grad()
+        output = model(x)
+        loss = F.cross_entropy(output, y)
+        loss.backward()
+        if number % 2:
+            one_optimizer.step()
+        if number % 3:
+            other_optimizer.step()
+    return loss.detach()
+
+
+def cases(make):
+    torch.manual_seed(0)
+    loader = [(torch.randn(16, 6).to(make.device) / 2, torch.randint(3, (16,)).to(make.device)) for _ in range(4)]
+    yield nn.Linear(6, 3).to(make.device), loader
+
+
+def probe(model, loader):
+    torch.manual_seed(0)
+    return fit(model, loader, str(loader[0][0].device))
