@@ -157,6 +157,15 @@ def test_what_cannot_be_scaled(stepping: str, reason: str) -> None:
     assert reason in found.refused[0].reason
 
 
+def test_steps_without_gradients_are_refused() -> None:
+    text = SCRIPT.format(extra="", model=CONVOLUTION, loss=LOSS, before="pass", stepping="optimizer.step()")
+    text = text.replace("    loss.backward()", "    if step % 2:\n        loss.backward()")
+    rules = [rule for rule in catalog.rules() if rule.code == "PM301"]
+    found = rewrite(text.encode(), "train.py", rules, Choice(opted_in=frozenset({"PM301"}), policy=FLOAT16))
+    assert not found.applied
+    assert all("may be made without gradients" in each.reason for each in found.refused)
+
+
 def test_what_wraps_an_optimizer_is_none() -> None:
     found = written("PM301", FLOAT16, extra=WRAPPER, before="opt = Schedule(optimizer)", stepping="opt.step()")
     assert not found.applied

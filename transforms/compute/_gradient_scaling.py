@@ -6,6 +6,7 @@ scale and leave out a step where one is infinite, and is updated once behind the
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +17,7 @@ from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._scaler_places import NotScaled, Scaler, reached, scaler_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import Scope, find_all, find_in_scope, is_none
+from perfmod.transforms.facts.tree import Scope, find_all, find_any, find_in_scope, is_none
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement, replace
@@ -148,6 +149,10 @@ def _check(file: FileFacts, scope: Scope, backwards: Sequence[cst.Call], steps: 
         loop = next(iter(file.tree.loops(step.call)), None)
         if loop is not None and not any(file.tree.is_within(call, loop) for call in backwards):
             raise NotScaled(f"steps are made in a loop of their own (line {file.line(loop)})")
+        if not any(_always_precedes(file, call, step.call) for call in backwards):
+            raise NotScaled(
+                f"the step on line {file.line(step.call)} may be made without gradients, which a scaler refuses"
+            )
     for function in reached(file, _body(scope)):
         if function is scope:
             continue
@@ -172,6 +177,14 @@ def _check(file: FileFacts, scope: Scope, backwards: Sequence[cst.Call], steps: 
             raise NotScaled(
                 f"what `{file.code(given.func)}` on line {file.line(given)} does with the optimizer is not seen"
             )
+
+
+def _always_precedes(file: FileFacts, backward: cst.Call, step: cst.Call) -> bool:
+    """Whether what leads to a step comes by a backward pass, and not under a condition of its own."""
+    if not file.comes_before(backward, step):
+        return False
+    apart = itertools.takewhile(lambda each: not file.tree.is_within(step, each), file.tree.ancestors(backward))
+    return not any(isinstance(each, (cst.If, cst.Else, cst.ExceptHandler, cst.IfExp)) for each in apart)
 
 
 def _is_optimizer(file: FileFacts, call: cst.Call) -> bool:
@@ -326,7 +339,7 @@ def _updated(
     if len(made) > len(set(made)):
         raise NotScaled(f"an optimizer makes several steps in one iteration ({file.lines(lines)})")
     first, *_, last = [*rest, *rest]
-    for node in find_all(file.tree.module, cst.Continue):
+    for node in find_any(file.tree.module, cst.Continue, cst.Break, cst.Return):
         if file.comes_before(first, node) and file.comes_before(node, last):
             raise NotScaled(f"line {file.line(node)} leaves out some of the steps")
     yield last
