@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from perfmod.examined import Examined
-    from perfmod.tune.stack import Stack
+    from perfmod.tune.tuning import Settings
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
@@ -146,8 +146,8 @@ def tune(
     chosen = evolve(options(None, None, ignore, unsafe=None, low_impact=None), proposing=terms.allow)
     every = (("report_every", report_every),) if report_every is not None else ()
 
-    def examine(stack: Stack) -> Sequence[Examined]:
-        return examined([str(asked.script)], evolve(chosen, instead=(*every, *stack.settings)))
+    def examine(settings: Settings) -> Sequence[Examined]:
+        return examined([str(asked.script)], evolve(chosen, instead=(*every, *settings)))
 
     with status("Tuning") as tell:
         progress = Phases(tell)

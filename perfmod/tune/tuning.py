@@ -19,6 +19,7 @@ from perfmod.profile.breakdown import Breakdown
 from perfmod.profile.running import look
 from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Numerics, Place
+from perfmod.transforms.policy import HalfType
 from perfmod.tune import sizes
 from perfmod.tune.advice import advice, of_chosen_batch
 from perfmod.tune.bench import Bench
@@ -48,8 +49,9 @@ _FEWEST_SECONDS: Final = 180.0
 _TRIES: Final = 3
 """Stacks of a class whose training is compared with the original's, the fastest first."""
 
-Examine = Callable[[Stack], Sequence[Examined]]
-"""Examines the script's files, with what is chosen in a stack; its rules do not matter."""
+Settings = tuple[tuple[str, object], ...]
+Examine = Callable[[Settings], Sequence[Examined]]
+"""Examines the script's files, with some fields of `perfmod.config.Settings` in place of the project's."""
 
 
 @frozen
@@ -96,15 +98,21 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
     """
     timeout = min(request.timeout, max(_FEWEST_SECONDS, _LONGEST_RUN * terms.budget))
     request = evolve(request, quick=True, timeout=timeout)
-    usual = Rewriting.of(examine(Stack()))
     with opened(request, progress) as verification:
+        settings = _for_the_gpu(verification.facts)
+        usual = Rewriting.of(examine(settings))
         journal = Journal.opened(
             _journal_path(request, terms), _key(request, terms, usual, verification.facts), resume=terms.resume
         )
         try:
-            return _Tuner(request, terms, examine, verification, journal, usual).tuned()
+            return _Tuner(request, terms, examine, verification, journal, usual, settings).tuned()
         except CannotRun as error:
             raise Failure(f"{shown(from_here(request.script))}: {error.trouble.reason}") from error
+
+
+def _for_the_gpu(facts: machine.Facts) -> Settings:
+    """What is chosen for a GPU before anything is tried."""
+    return () if facts.computes_bfloat16 else (("half_type", HalfType.FLOAT16),)
 
 
 def _key(request: Request, terms: Terms, usual: Rewriting, facts: machine.Facts) -> str:
@@ -135,6 +143,7 @@ class _Tuner:
     verification: Verification
     journal: Journal
     usual: Rewriting
+    settings: Settings
     _began: float = field(factory=time.monotonic)
     _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
     _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
@@ -149,7 +158,7 @@ class _Tuner:
         self._use_batch(profile)
         space = Space(
             self.usual.without(not_now(premises.withheld)),
-            lambda chosen: Rewriting.of(self.examine(chosen)),
+            lambda chosen: Rewriting.of(self.examine((*self.settings, *chosen.settings))),
             premises.withheld,
             usable_cpus(),
             patient=self.terms.steps is not None,

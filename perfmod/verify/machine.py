@@ -21,6 +21,7 @@ from perfmod.verify.failures import cannot_start
 
 OLDEST_PYTHON = (3, 8)
 OLDEST_TORCH = (2, 1)
+_FIRST_WITH_BFLOAT16 = (8, 0)
 _PROBE = PLAIN / "perfmod_harness" / "probe.py"
 _PROBE_SECONDS = 180.0
 """Importing torch from a slow network disk takes its time."""
@@ -55,6 +56,7 @@ class Facts:
         gpus: devices that torch sees.
         gpu: name of the first one, free_mib and total_mib its memory; empty and None without.
         no_gpu: why torch sees none, in its words.
+        computes_bfloat16: whether the first one has units for it, as from Ampere on.
     """
 
     python: str
@@ -66,6 +68,7 @@ class Facts:
     free_mib: float | None = None
     total_mib: float | None = None
     no_gpu: str = ""
+    computes_bfloat16: bool = True
 
     def require(self, device: str, nproc: int = 1) -> None:
         """Raises `Failure` where `device` (`cuda` or `cpu`) is not there for `nproc` processes."""
@@ -118,6 +121,7 @@ def probe(python: str) -> Facts:
         free_mib=found["free"] / _MIB if found["free"] is not None else None,
         total_mib=found["total"] / _MIB if found["total"] is not None else None,
         no_gpu=found["error"] or "",
+        computes_bfloat16=found["capability"] is None or tuple(found["capability"]) >= _FIRST_WITH_BFLOAT16,
     )
 
 

@@ -35,7 +35,7 @@ def program(path: Path, code: str) -> Path:
 def python_that_says(path: Path, **fields: Any) -> str:
     """An interpreter whose answer is made up."""
     known = {"version": [3, 12, 1], "torch": "2.4.0", "cuda": None, "gpus": 0, "gpu": None, "free": None, "total": None}
-    answer = json.dumps({**known, "error": None, **fields})
+    answer = json.dumps({**known, "error": None, "capability": None, **fields})
     return str(program(path, f"echo 'a banner of some package'\necho '{answer}'"))
 
 
@@ -61,6 +61,11 @@ def test_gpu_of_this_interpreter() -> None:
     assert seen.driver
     assert "MHz" in seen.clocks
     assert seen.throttle
+
+
+@pytest.mark.parametrize(("capability", "wanted"), [(None, True), ([7, 5], False), ([8, 0], True), ([9, 0], True)])
+def test_gpus_that_compute_bfloat16(tmp_path: Path, capability: list[int] | None, wanted: bool) -> None:
+    assert probe(python_that_says(tmp_path / "python", capability=capability)).computes_bfloat16 is wanted
 
 
 def test_interpreter_on_path(bin_folder: Path) -> None:

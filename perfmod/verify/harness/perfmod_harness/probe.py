@@ -3,7 +3,7 @@
 import json
 import sys
 
-version = cuda = gpu = free = total = reason = None
+version = cuda = gpu = free = total = reason = capability = None
 gpus = 0
 try:
     import torch
@@ -14,6 +14,7 @@ try:
         gpus = torch.cuda.device_count()
         gpu = torch.cuda.get_device_name(0)
         free, total = torch.cuda.mem_get_info(0)
+        capability = torch.cuda.get_device_capability(0)
     else:
         torch.zeros(1, device="cuda")  # the error says why
 except BaseException as error:  # noqa: BLE001  # whatever it is, it is what the user has to know
@@ -28,6 +29,7 @@ print(
             "gpu": gpu,
             "free": free,
             "total": total,
+            "capability": capability,
             "error": reason,
         }
     )
