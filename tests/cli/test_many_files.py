@@ -201,6 +201,7 @@ def test_processes_change_nothing(write: Write, perfmod_process: RunProcess) -> 
     assert len(json.loads(alone.out)["findings"]) == 12
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_run(
     project: Path, tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch, end: signal.Signals

@@ -57,6 +57,7 @@ def test_a_loader_that_is_waited_for(perfmod: Run, write: Write) -> None:
     assert script.read_text() == SCRIPT
 
 
+@pytest.mark.exhaustive
 def test_what_cannot_be_profiled_is_one_line(perfmod: Run, write: Write) -> None:
     write("train.py", SCRIPT)
     for arguments, said in (

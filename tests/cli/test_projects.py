@@ -166,6 +166,7 @@ def test_settings_of_their_own(project: Path, write: Write) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_thousands_of_files(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A library that is one web of imports is read, and parsed only around what trains."""
     for number in range(3000):

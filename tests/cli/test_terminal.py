@@ -72,6 +72,7 @@ def test_lines_are_wrapped_at_the_width(project: Path, write: Write, perfmod_pro
     assert ran.out.decode() == f"{NAME}:1:1: PM902 risky-call: a slow call\n    {REASON}\n"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arguments", [["check", "."], ["apply", ".", "--dry-run"]])
 def test_colour_only_on_a_terminal(
     project: Path, write: Write, perfmod_process: RunProcess, arguments: list[str]

@@ -23,6 +23,7 @@ LIMIT = ("--time-limit", "1.5")
 ALONE = "not analysed: it needs more than 1.5 s; raise --time-limit"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", [["check"], ["apply"], ["apply", "--dry-run"]], ids=" ".join)
 @pytest.mark.parametrize("filler", ["", FILLER], ids=["alone", "processes"])
 def test_findings_are_printed_as_files_finish(

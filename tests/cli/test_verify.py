@@ -87,6 +87,7 @@ def test_two_scripts_that_train_alike(project: Path, perfmod: Run, write: Write)
     assert {path.name for path in project.iterdir()} == {".git", "train.py", "other.py", "checkpoint.pt", "out"}
 
 
+@pytest.mark.exhaustive
 def test_two_scripts_that_train_differently(perfmod: Run, write: Write) -> None:
     write("train.py", SCRIPT)
     write("other.py", SCRIPT.replace("lr=0.1", "lr=0.101"))
@@ -174,6 +175,7 @@ def test_apply_keeps_what_is_proven(project: Path, perfmod: Run, write: Write) -
     assert "proven" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_a_run_answers_open_questions(project: Path, perfmod: Run, write: Write) -> None:
     """The made-up rule asks whether the argument of `torch_risky` is a scalar."""
     risky = "\n\ndef torch_risky(x):\n    return 1.0\n\n\ndef torch_brave(x):\n    return 1.0\n"
@@ -272,6 +274,7 @@ def test_the_other_files_of_the_training(project: Path, perfmod: Run, write: Wri
     assert "engine.py:17" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_what_is_refuted_in_another_file_is_withdrawn_there(perfmod: Run, write: Write) -> None:
     """Also what belongs to it elsewhere; the other rule's rewrite stays."""
     write("train.py", IN_TWO)
@@ -299,6 +302,7 @@ def test_a_file_of_the_folder_that_the_script_does_not_import(project: Path, per
     assert "other.py: is not imported by this script, so its rewrites are not verified" in ran.err
 
 
+@pytest.mark.exhaustive
 def test_ctrl_c_leaves_nothing_behind(project: Path, write: Write, tmp_path: Path) -> None:
     write("train.py", SCRIPT.replace("    optimizer.step()", "    optimizer.step(); import time; time.sleep(60)"))
     scratch = tmp_path / "scratch"

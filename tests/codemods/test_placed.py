@@ -16,6 +16,7 @@ CHANGING = [golden for golden in goldens() if golden.head.change and golden.path
 EVERYTHING = Choice(unsafe=True, low_impact=True, opted_in=frozenset(rule.code for rule in catalog.rules()))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("golden", CHANGING[::8], ids=lambda golden: golden.name)
 def test_a_finding_alone(golden: Golden) -> None:
     path = golden.path.name

@@ -78,6 +78,7 @@ def test_second_run_finds_nothing(project: Project) -> None:
     assert not any(result.applied or result.held_back for result in results)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("project", _params(PROJECTS))
 def test_prints_the_same(project: Project, tmp_path: Path) -> None:
     if b"torchvision" in b"".join(project.before.values()):

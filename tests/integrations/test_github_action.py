@@ -256,6 +256,7 @@ def test_a_pull_request_gets_no_more_comments_than_it_may(job: Job, github: GitH
     assert len(github.reviews) == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("trouble", "level", "said", "codes"), [
     ("read-only", "notice", "GitHub answered 403 Resource not accessible by integration", (0, 0)),
     ("away", "warning", "GitHub could not be reached", (0, 3)),

@@ -161,6 +161,7 @@ def branches(root: Path) -> list[str]:
     return git(root, "branch", "--format=%(refname:short)").splitlines()
 
 
+@pytest.mark.exhaustive
 def test_as_many_shards_of_owners_are_open_as_reviewers_want(tmp_path: Path) -> None:
     first, second = owned(tmp_path / "zoo" / "a"), owned(tmp_path / "zoo" / "b")
     start = ("zoo", "--out", "campaign", "--write", "--owners", "3", "--jobs", "1")
@@ -206,6 +207,7 @@ def test_a_disk_that_is_full_loses_nothing(tmp_path: Path, zoo: Path, filled: in
         subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.exhaustive
 def test_two_runs_exclude_each_other(tmp_path: Path, zoo: Path) -> None:
     assert perfmod(tmp_path, str(zoo), "--out", "campaign").returncode == 0
     holds = "import sys, time; from pathlib import Path; from perfmod.migrate.lock import locked\n"
@@ -250,6 +252,7 @@ print("api-token", "hf_" + "a" * 34)
 """
 
 
+@pytest.mark.exhaustive
 def test_scripts_are_verified_in_surroundings_of_their_own(tmp_path: Path) -> None:
     example = EXAMPLE.read_text("utf-8")
     guarded = example.replace("\nimport argparse\n", f"\nimport argparse\n{GUARD}", 1)

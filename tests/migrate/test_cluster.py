@@ -73,6 +73,7 @@ def files_of(job: Job) -> dict[str, bytes]:
 WHAT = ("say hello you", "mistake", "crash", "sleep 60", "die SIGSEGV")
 
 
+@pytest.mark.exhaustive
 def test_a_cluster_comes_to_what_this_machine_comes_to(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     for folder in (here, there):
@@ -229,6 +230,7 @@ def test_it_joins_a_scheduler_with_workers_of_others(
             assert all_of(made, [job])[0].reason.startswith("cannot be sent: 0 MB are more than the 0 MB that travel")
 
 
+@pytest.mark.exhaustive
 def test_whoever_is_killed_leaves_no_work_on_the_workers_of_others(scheduler: str, tmp_path: Path) -> None:
     starter = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"

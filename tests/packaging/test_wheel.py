@@ -129,6 +129,7 @@ def test_links_show_the_installed_layout() -> None:
         assert (ROOT / "perfmod" / name).resolve() == ROOT / name
 
 
+@pytest.mark.exhaustive
 def test_users_own_transforms_is_left_alone(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "transforms.py").write_text(USERS_MODULE)
     (tmp_path / "codemods.py").write_text(USERS_MODULE)

@@ -271,6 +271,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("way", WAYS)
 def test_all_ways_come_to_the_same(
     way: Callable[[Path, Perfmod], None], project: Path, perfmod: Perfmod, wanted: Tree
@@ -313,6 +314,7 @@ READ: Mapping[str, Callable[[str], list[tuple[int, str]]]] = {
 """How somebody who knows a format finds cells and rules in it."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", READ)
 def test_every_output_names_the_cell(committed: Path, perfmod: Perfmod, form: str) -> None:
     ran = perfmod("check", ".", *OPTIONS, "--output-format", form, cwd=committed)

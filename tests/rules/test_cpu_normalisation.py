@@ -719,6 +719,7 @@ class Bytes(Dataset):
 dataset = Bytes()"""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "mean", ["(0.485, 0.456, 0.406)", "(0.5,) * 3", "(0, 0, 0)", "[0.1307, 1 / 3, 2.5e-8]", "[0.1307]"]
 )

@@ -86,6 +86,7 @@ def test_changes(name: str) -> None:
     BODIES.assert_becomes(*CHANGES[name])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CHANGES)
 def test_does_the_same(name: str, tmp_path: Path) -> None:
     assert BODIES.differences(*CHANGES[name], tmp_path, Numerics.BITWISE) == []

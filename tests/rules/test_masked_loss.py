@@ -111,6 +111,7 @@ def test_changes(name: str) -> None:
     assert result(case.after).outcome is Outcome.UNCHANGED
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CHANGES)
 def test_computes_the_same(name: str, tmp_path: Path) -> None:
     case = CHANGES[name]

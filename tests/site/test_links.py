@@ -19,6 +19,7 @@ def checked(site: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(SCRIPT), str(site)], capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.exhaustive
 def test_no_link_of_the_site_is_dead(site: Path) -> None:
     result = checked(site)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")

@@ -123,6 +123,7 @@ def test_every_rank_writes_its_own_record(tmp_path: Path) -> None:
             assert one["name"] == "buffers" or list(one["tensors"]) == ["0.weight", "0.bias"] or not one["tensors"]
 
 
+@pytest.mark.exhaustive
 def test_a_rank_that_fails_says_why(tmp_path: Path) -> None:
     script = RANKS.replace("STEPS", "2").replace("FINALLY", "assert rank == 0, 'too few'")
     child = harness_child.run(tmp_path, script, Mode.EQUALITY, steps=4)
