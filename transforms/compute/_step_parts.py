@@ -1,0 +1,245 @@
+"""The lines of a training loop that can become a function of tensors, and what goes in and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.compute._recordable import Obstacle, obstacle, reached
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.value import Kind
+
+Loop = cst.For | cst.While
+_STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+_ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
+
+
+class NotRecorded(Exception):
+    """Why a step stays as it is."""
+
+    def __init__(self, node: cst.CSTNode, why: str) -> None:
+        super().__init__(why)
+        self.node, self.why = node, why
+
+    @classmethod
+    def of(cls, found: Obstacle) -> NotRecorded:
+        return cls(found.node, found.why)
+
+
+@frozen
+class Parts:
+    """The lines of a loop's body, and the names that they share.
+
+    Attributes:
+        loop: the loop.
+        early: those of `moved` that stand above a line that stays in front of the step: they set gradients to zero.
+        moved: the lines that become a function, in their order.
+        late: the lines between them that only report and so can stay behind the step.
+        given: the names of what a round has made for the step.
+        returned: the names that the step binds and other lines read.
+        kept: those of `returned` that other lines keep beyond the next round.
+        closed: what else the step reads.
+    """
+
+    loop: Loop
+    early: tuple[cst.BaseStatement, ...]
+    moved: tuple[cst.BaseStatement, ...]
+    late: tuple[cst.BaseStatement, ...]
+    given: tuple[str, ...]
+    returned: tuple[str, ...]
+    kept: tuple[str, ...]
+    closed: tuple[Definition, ...]
+
+
+def training_lines(file: FileFacts, loop: Loop) -> list[cst.BaseStatement]:
+    """The lines of a loop's body that run backward passes themselves."""
+    if not isinstance(loop.body, cst.IndentedBlock):
+        return []
+    return [line for line in loop.body.body if any(_calls(each, "backward") for each in walk_scope(line))]
+
+
+def optimizer_calls(file: FileFacts, loop: Loop, *methods: str) -> list[cst.Call]:
+    """The calls of methods of optimizers in a loop's body."""
+    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, *methods)]
+    return [call for call in calls if file.value(owner(call)).kind is Kind.OPTIMIZER]
+
+
+def owner(call: cst.Call) -> cst.BaseExpression:
+    """The object of which a method is called."""
+    return cst.ensure_type(call.func, cst.Attribute).value
+
+
+def _calls(node: cst.CSTNode, *methods: str) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
+
+
+def parts(file: FileFacts, loop: Loop) -> Parts:
+    """The lines of a loop that make its step.
+
+    Raises:
+        NotRecorded: nothing is a step, or something in it keeps it from being recorded.
+    """
+    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
+    core = _core(file, loop, lines)
+    first = next(i for i in core if lines[i] in training_lines(file, loop))
+    start, why = first, None
+    while start > 0 and why is None:
+        why = obstacle(file, lines[start - 1])
+        start -= why is None
+    early = [lines[i] for i in core if i < start]
+    for line in early:
+        if not _only_zeroes(file, line):
+            raise NotRecorded.of(why) if why is not None else NotRecorded(line, "stands apart from the step")
+    moved, late = list(lines[start:first]), []
+    for index in range(first, core[-1] + 1):
+        found = obstacle(file, lines[index])
+        if found is None:
+            moved.append(lines[index])
+        elif index in core or not _only_reports(file, lines[index], lines[index + 1 : core[-1] + 1]):
+            raise NotRecorded.of(found)
+        else:
+            late.append(lines[index])
+    return _named(file, loop, early, [*early, *moved], late)
+
+
+def _core(file: FileFacts, loop: Loop, lines: Sequence[cst.BaseStatement]) -> list[int]:
+    """The places of the lines that a step cannot do without: backward passes, steps and zeroing."""
+    wanted = [*optimizer_calls(file, loop, "step"), *_zeroing(file, loop)]
+    wanted += [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and _calls(each, "backward")]
+    found = set()
+    for call in wanted:
+        line = next(line for line in lines if file.tree.is_within(call, line))
+        branch = next((each for each in file.tree.ancestors(call) if isinstance(each, (cst.If, *_LOOPS, cst.Try))), loop)
+        if branch is not loop:
+            raise NotRecorded(call, f"`{file.code(call)}` does not run once in each round")
+        found.add(lines.index(line))
+    return sorted(found)
+
+
+_LOOPS = (cst.For, cst.While)
+
+
+def _zeroing(file: FileFacts, loop: Loop) -> list[cst.Call]:
+    """The calls that set gradients to zero, of optimizers and of models."""
+    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
+    return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
+
+
+def zeroing(file: FileFacts, loop: Loop) -> list[cst.Call]:
+    """The calls in a loop that set gradients to zero."""
+    return _zeroing(file, loop)
+
+
+def _only_zeroes(file: FileFacts, line: cst.BaseStatement) -> bool:
+    calls = list(find_all(line, cst.Call))
+    return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
+
+
+def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a line can as well run behind some others: it reads tensors that they leave alone, for a report."""
+    if not isinstance(line, cst.SimpleStatementLine):
+        return False
+    read = [name for name in find_all(line, cst.Name) if file.flow.is_read(name)]
+    if any(file.value(name).kind in _STILL for name in read):
+        return False
+    bound = {name.value for each in (line, *behind) for name in find_all(each, cst.Name) if file.flow.defined(name)}
+    own = {name.value for name in find_all(line, cst.Name) if file.flow.defined(name)}
+    used = {name.value for each in behind for name in find_all(each, cst.Name)}
+    later = {name.value for each in behind for name in find_all(each, cst.Name) if file.flow.defined(name)}
+    changed = {file.tree.line(use) for name in read for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)}
+    calls = [call for call in find_all(line, cst.Call)]
+    harmless = all(_calls(c, "item", "detach", "append", "update", "size", "mean", "sum", "add_scalar") or (
+        file.qualified(c) or "").startswith("builtins.") for c in calls)
+    return (
+        harmless
+        and bool(bound)
+        and not own & used
+        and not {name.value for name in read} & later
+        and changed.isdisjoint(behind)
+    )
+
+
+def _named(
+    file: FileFacts,
+    loop: Loop,
+    early: Sequence[cst.BaseStatement],
+    moved: Sequence[cst.BaseStatement],
+    late: Sequence[cst.BaseStatement],
+) -> Parts:
+    """The parts with the names that go in and out."""
+    inside = {id(node) for line in moved for node in walk(line)}
+    given: dict[str, None] = {}
+    closed: dict[Definition, None] = {}
+    for line in moved:
+        for name in find_all(line, cst.Name):
+            if not file.flow.is_read(name):
+                continue
+            outer = [d for d in file.flow.definitions(name) if id(d.node) not in inside]
+            is_own = file.flow.bound(file.tree.scope(loop), name.value)
+            if not outer:
+                continue
+            in_round = [d for d in outer if d in is_own and file.tree.is_within(d.node, loop)]
+            also_bound = any(id(d.node) in inside for d in is_own)
+            if in_round or also_bound:
+                _require_tensor(file, name)
+                given[name.value] = None
+            else:
+                closed.update(dict.fromkeys(outer))
+    returned, kept = [], []
+    for line in moved:
+        for target in find_all(line, cst.Name):
+            for definition in file.flow.defined(target):
+                if definition.scope is not file.tree.scope(loop) or definition.name in returned:
+                    continue
+                uses = [use for use in file.flow.uses(definition) if id(use) not in inside]
+                carried = definition.name in given and any(
+                    definition in file.flow.definitions(use) for use in file.flow.uses(definition) if id(use) in inside
+                ) and definition.name in given
+                if uses or carried:
+                    returned.append(definition.name)
+                if any(_keeps(file, use) for use in uses):
+                    kept.append(definition.name)
+    return Parts(loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed))
+
+
+def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.Attribute) and parent.attr.value in _ASKED:
+        return False
+    return file.aliasing.hands_on(use)
+
+
+def _require_tensor(file: FileFacts, name: cst.Name) -> None:
+    """What changes from round to round has to be a tensor, or may be one."""
+    value = file.value(name)
+    if value.kind in (Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, Kind.NONE):
+        raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
+
+
+def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
+    """An attribute that the step reads and that the code around it changes in Python."""
+    around = file.tree.loops(found.loop)[-1] if file.tree.loops(found.loop) else found.loop
+    code = [around.body, *(function.body for function in reached(file, around.body))]
+    inside = {id(node) for line in found.moved for node in walk(line)}
+    changed = {}
+    for part in code:
+        for node in walk_scope(part):
+            for target in [node.target] if isinstance(node, (cst.AugAssign, cst.AssignTarget)) else []:
+                if isinstance(target, cst.Attribute) and id(target) not in inside:
+                    changed[target.attr.value] = target
+    for line in found.moved:
+        for part in (line, *(function.body for function in reached(file, line))):
+            for read in walk_scope(part):
+                if isinstance(read, cst.Attribute) and read.attr.value in changed and not _is_called(file, read):
+                    if file.value(read).kind not in (Kind.TENSOR, *_STILL):
+                        return NotRecorded(changed[read.attr.value], f"`{file.code(read)}`, which the step reads, is changed in Python")
+    return None
+
+
+def _is_called(file: FileFacts, read: cst.Attribute) -> bool:
+    parent = file.tree.parent(read)
+    return isinstance(parent, cst.Call) and parent.func is read
