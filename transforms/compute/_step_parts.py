@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import libcst as cst
 from attrs import frozen
@@ -13,8 +13,11 @@ from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
-Loop = cst.For | cst.While
+Round = cst.For | cst.While | cst.FunctionDef
+"""The code whose every run is one step: a loop, or a function that a loop calls."""
+_BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+_REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
 _ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
 
 
@@ -45,7 +48,7 @@ class Parts:
         closed: what else the step reads.
     """
 
-    loop: Loop
+    loop: Round
     early: tuple[cst.BaseStatement, ...]
     moved: tuple[cst.BaseStatement, ...]
     late: tuple[cst.BaseStatement, ...]
@@ -55,14 +58,24 @@ class Parts:
     closed: tuple[Definition, ...]
 
 
-def training_lines(file: FileFacts, loop: Loop) -> list[cst.BaseStatement]:
+def training_lines(file: FileFacts, loop: Round) -> list[cst.BaseStatement]:
     """The lines of a loop's body that run backward passes themselves."""
     if not isinstance(loop.body, cst.IndentedBlock):
         return []
-    return [line for line in loop.body.body if any(_calls(each, "backward") for each in walk_scope(line))]
+    return [
+        line
+        for line in loop.body.body
+        if any(_calls(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
+    ]
 
 
-def optimizer_calls(file: FileFacts, loop: Loop, *methods: str) -> list[cst.Call]:
+def _is_direct(file: FileFacts, node: cst.CSTNode, loop: Round) -> bool:
+    """Whether a node stands in the rounds of no other loop within a loop or function."""
+    loops = file.tree.loops(node)
+    return not loops if isinstance(loop, cst.FunctionDef) else loops[:1] == [loop]
+
+
+def optimizer_calls(file: FileFacts, loop: Round, *methods: str) -> list[cst.Call]:
     """The calls of methods of optimizers in a loop's body."""
     calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, *methods)]
     return [call for call in calls if file.value(owner(call)).kind is Kind.OPTIMIZER]
@@ -77,7 +90,7 @@ def _calls(node: cst.CSTNode, *methods: str) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
 
 
-def parts(file: FileFacts, loop: Loop) -> Parts:
+def parts(file: FileFacts, loop: Round) -> Parts:
     """The lines of a loop that make its step.
 
     Raises:
@@ -106,37 +119,31 @@ def parts(file: FileFacts, loop: Loop) -> Parts:
     return _named(file, loop, early, [*early, *moved], late)
 
 
-def _core(file: FileFacts, loop: Loop, lines: Sequence[cst.BaseStatement]) -> list[int]:
+def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> list[int]:
     """The places of the lines that a step cannot do without: backward passes, steps and zeroing."""
-    wanted = [*optimizer_calls(file, loop, "step"), *_zeroing(file, loop)]
+    wanted = [*optimizer_calls(file, loop, "step"), *zeroing(file, loop)]
     wanted += [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and _calls(each, "backward")]
     found = set()
     for call in wanted:
         line = next(line for line in lines if file.tree.is_within(call, line))
-        branch = next((each for each in file.tree.ancestors(call) if isinstance(each, (cst.If, *_LOOPS, cst.Try))), loop)
-        if branch is not loop:
+        around = next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES))
+        if around is not loop:
             raise NotRecorded(call, f"`{file.code(call)}` does not run once in each round")
         found.add(lines.index(line))
     return sorted(found)
 
 
-_LOOPS = (cst.For, cst.While)
-
-
-def _zeroing(file: FileFacts, loop: Loop) -> list[cst.Call]:
-    """The calls that set gradients to zero, of optimizers and of models."""
+def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
+    """The calls in a loop that set the gradients of optimizers or models to zero."""
     calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
     return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
 
 
-def zeroing(file: FileFacts, loop: Loop) -> list[cst.Call]:
-    """The calls in a loop that set gradients to zero."""
-    return _zeroing(file, loop)
-
-
 def _only_zeroes(file: FileFacts, line: cst.BaseStatement) -> bool:
     calls = list(find_all(line, cst.Call))
-    return isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
+    return (
+        isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
+    )
 
 
 def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst.BaseStatement]) -> bool:
@@ -144,34 +151,39 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
     if not isinstance(line, cst.SimpleStatementLine):
         return False
     read = [name for name in find_all(line, cst.Name) if file.flow.is_read(name)]
-    if any(file.value(name).kind in _STILL for name in read):
+    if any(file.value(name).kind in _STILL for name in read) or not all(
+        map(_is_report(file), find_all(line, cst.Call))
+    ):
         return False
-    bound = {name.value for each in (line, *behind) for name in find_all(each, cst.Name) if file.flow.defined(name)}
-    own = {name.value for name in find_all(line, cst.Name) if file.flow.defined(name)}
+    own, later = _bound(file, [line]), _bound(file, behind)
     used = {name.value for each in behind for name in find_all(each, cst.Name)}
-    later = {name.value for each in behind for name in find_all(each, cst.Name) if file.flow.defined(name)}
-    changed = {file.tree.line(use) for name in read for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)}
-    calls = [call for call in find_all(line, cst.Call)]
-    harmless = all(_calls(c, "item", "detach", "append", "update", "size", "mean", "sum", "add_scalar") or (
-        file.qualified(c) or "").startswith("builtins.") for c in calls)
+    changes = [use for name in read for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)]
     return (
-        harmless
-        and bool(bound)
-        and not own & used
-        and not {name.value for name in read} & later
-        and changed.isdisjoint(behind)
+        own.isdisjoint(used)
+        and later.isdisjoint(name.value for name in read)
+        and not any(file.tree.is_within(change, each) for change in changes for each in behind)
     )
+
+
+def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
+    return lambda call: _calls(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+
+
+def _bound(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> set[str]:
+    """The names that lines bind."""
+    return {name.value for line in lines for name in find_all(line, cst.Name) if file.flow.defined(name)}
 
 
 def _named(
     file: FileFacts,
-    loop: Loop,
+    loop: Round,
     early: Sequence[cst.BaseStatement],
     moved: Sequence[cst.BaseStatement],
     late: Sequence[cst.BaseStatement],
 ) -> Parts:
     """The parts with the names that go in and out."""
     inside = {id(node) for line in moved for node in walk(line)}
+    scope = loop if isinstance(loop, cst.FunctionDef) else file.tree.scope(loop)
     given: dict[str, None] = {}
     closed: dict[Definition, None] = {}
     for line in moved:
@@ -179,7 +191,7 @@ def _named(
             if not file.flow.is_read(name):
                 continue
             outer = [d for d in file.flow.definitions(name) if id(d.node) not in inside]
-            is_own = file.flow.bound(file.tree.scope(loop), name.value)
+            is_own = file.flow.bound(scope, name.value)
             if not outer:
                 continue
             in_round = [d for d in outer if d in is_own and file.tree.is_within(d.node, loop)]
@@ -193,17 +205,17 @@ def _named(
     for line in moved:
         for target in find_all(line, cst.Name):
             for definition in file.flow.defined(target):
-                if definition.scope is not file.tree.scope(loop) or definition.name in returned:
+                if definition.scope is not scope or definition.name in returned:
                     continue
                 uses = [use for use in file.flow.uses(definition) if id(use) not in inside]
-                carried = definition.name in given and any(
-                    definition in file.flow.definitions(use) for use in file.flow.uses(definition) if id(use) in inside
-                ) and definition.name in given
+                carried = definition.name in given and len(uses) < len(file.flow.uses(definition))
                 if uses or carried:
                     returned.append(definition.name)
                 if any(_keeps(file, use) for use in uses):
                     kept.append(definition.name)
-    return Parts(loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed))
+    return Parts(
+        loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
+    )
 
 
 def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
@@ -222,10 +234,12 @@ def _require_tensor(file: FileFacts, name: cst.Name) -> None:
 
 def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
     """An attribute that the step reads and that the code around it changes in Python."""
-    around = file.tree.loops(found.loop)[-1] if file.tree.loops(found.loop) else found.loop
-    code = [around.body, *(function.body for function in reached(file, around.body))]
+    around: Round = found.loop
+    for loop in file.tree.loops(found.loop):
+        around = loop
+    code: list[cst.CSTNode] = [around.body, *(function.body for function in reached(file, around.body))]
     inside = {id(node) for line in found.moved for node in walk(line)}
-    changed = {}
+    changed: dict[str, cst.Attribute] = {}
     for part in code:
         for node in walk_scope(part):
             for target in [node.target] if isinstance(node, (cst.AugAssign, cst.AssignTarget)) else []:
@@ -236,7 +250,9 @@ def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
             for read in walk_scope(part):
                 if isinstance(read, cst.Attribute) and read.attr.value in changed and not _is_called(file, read):
                     if file.value(read).kind not in (Kind.TENSOR, *_STILL):
-                        return NotRecorded(changed[read.attr.value], f"`{file.code(read)}`, which the step reads, is changed in Python")
+                        return NotRecorded(
+                            changed[read.attr.value], f"`{file.code(read)}`, which the step reads, is changed in Python"
+                        )
     return None
 
 

@@ -36,9 +36,9 @@ import libcst as cst
 from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._recordable import draws, obstacle_of_files
 from perfmod.transforms.compute._step_parts import (
-    Loop,
     NotRecorded,
     Parts,
+    Round,
     changed_attribute,
     optimizer_calls,
     owner,
@@ -49,7 +49,7 @@ from perfmod.transforms.compute._step_parts import (
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import dotted, parameters
 from perfmod.transforms.facts.tree import find_any, is_true
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
@@ -57,7 +57,8 @@ from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import statement_start
 
 _NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
-_FUSED = frozenset({"Adam", "AdamW"})
+_FUSED = ("Adam", "AdamW")
+_CAPTURABLE = ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 
 
 @cache
@@ -90,10 +91,10 @@ class LaunchBoundStep(Rule):
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
         taken: set[str] = {node.value for node in find_any(file.tree.module, cst.Name) if isinstance(node, cst.Name)}
-        for loop in find_any(file.tree.module, cst.For, cst.While):
-            assert isinstance(loop, (cst.For, cst.While))
+        for loop in find_any(file.tree.module, cst.For, cst.While, cst.FunctionDef):
+            assert isinstance(loop, (cst.For, cst.While, cst.FunctionDef))
             lines = training_lines(file, loop)
-            if not lines or any(file.tree.is_within(lines[0], each) for each in _inner(file, loop)):
+            if not lines or _is_recorded(file, loop):
                 continue
             try:
                 yield self._recorded(file, loop, taken)
@@ -101,7 +102,7 @@ class LaunchBoundStep(Rule):
                 line = f"line {file.line(reason.node)}: " if reason.node is not file.tree.module else ""
                 yield self.refused(file, lines[0], f"{line}{reason.why}")
 
-    def _recorded(self, file: FileFacts, loop: Loop, taken: set[str]) -> Finding:
+    def _recorded(self, file: FileFacts, loop: Round, taken: set[str]) -> Finding:
         whole = obstacle_of_files(file)
         if whole is not None:
             raise NotRecorded.of(whole)
@@ -132,16 +133,26 @@ class LaunchBoundStep(Rule):
             "no line of the step waits for the device, and each does the same for every batch",
             edits,
             numerics=numerics,
-            imports=_NEEDS,
+            imports=_imports(file),
             definitions=(recorder(),),
         )
 
 
-def _inner(file: FileFacts, loop: Loop) -> list[cst.CSTNode]:
-    return [each for each in find_any(loop.body, cst.For, cst.While) if each is not loop]
+def _is_recorded(file: FileFacts, loop: Round) -> bool:
+    """Whether a function is given to a recorder."""
+    name = loop.name.value if isinstance(loop, cst.FunctionDef) else None
+    calls = (call for call in file.tree.all(cst.Call) if dotted(call.func) == "GraphedStep" and call.args)
+    return any(dotted(call.args[0].value) == name for call in calls)
 
 
-def _require_zeroed(file: FileFacts, loop: Loop, steps: Sequence[cst.Call]) -> None:
+def _imports(file: FileFacts) -> tuple[str, ...]:
+    """What the recorder needs, other than a torch that is there already."""
+    bound = file.flow.bound(file.tree.module, "torch")
+    has_torch = any(isinstance(d.node, cst.ImportAlias) and dotted(d.node.name) == "torch" for d in bound)
+    return tuple(name for name in _NEEDS if name != "torch" or not has_torch)
+
+
+def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
     zeroed = {file.code(owner(call)) for call in zeroing(file, loop)}
     for step in steps:
@@ -161,7 +172,7 @@ def _settings(file: FileFacts, step: cst.Call) -> tuple[Edit, ...]:
     if made is None or has_star(made):
         raise NotRecorded(step, f"how `{file.code(owner(step))}` is made is not in sight")
     kind = (value.name or "").rpartition(".")[2]
-    if value.cls is not None or not (kind == "SGD" or kind in _FUSED):
+    if value.cls is not None or kind not in ("SGD", *_FUSED, *_CAPTURABLE):
         raise NotRecorded(made, f"`{file.code(made.func)}` may count its steps on the host")
     if kind == "SGD" or is_true(argument(made, "capturable")):
         return ()
@@ -172,18 +183,30 @@ def _settings(file: FileFacts, step: cst.Call) -> tuple[Edit, ...]:
         given = argument(made, setting)
         if given is not None and not (setting == "fused" and is_true(given)):
             raise NotRecorded(made, f"`{setting}={file.code(given)}` chooses the implementation already")
+    if kind in _CAPTURABLE:
+        return add_keyword(file.source_of(made), made, f"capturable={_is_on_cuda(file, made)}")
     added = ["capturable=True"] if argument(made, "fused") is not None else ["fused=True", "capturable=True"]
     return add_keyword(file.source_of(made), made, *added)
 
 
-def _place(file: FileFacts, found: Parts) -> cst.For | cst.While | cst.FunctionDef:
+def _is_on_cuda(file: FileFacts, made: cst.Call) -> str:
+    """Whether parameters are on CUDA, as code: an optimizer without a fused form is only capturable there."""
+    models, given = _optimizers.models(made), argument(made, "params", 0)
+    if len(models) != 1 or given is None or file.code(given) != f"{file.code(models[0])}.parameters()":
+        raise NotRecorded(made, f"`{file.code(made.func)}` can be recorded on CUDA only, and where it is does not show")
+    return f"next({file.code(given)}).is_cuda"
+
+
+def _place(file: FileFacts, found: Parts) -> Round:
     """In front of what the step is defined: the function around the loop, or the outermost loop that it can stand
     before.
     """
-    scope = file.tree.scope(found.loop)
-    if isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module):
-        if all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in found.closed):
-            return scope
+    scope = found.loop if isinstance(found.loop, cst.FunctionDef) else file.tree.scope(found.loop)
+    is_outer = isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module)
+    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in found.closed):
+        return cst.ensure_type(scope, cst.FunctionDef)
+    if isinstance(found.loop, cst.FunctionDef):
+        raise NotRecorded(found.loop, f"`{found.loop.name.value}` runs one step, and what it trains is made elsewhere")
     for loop in reversed([found.loop, *file.tree.loops(found.loop)]):
         if not any(file.tree.is_within(d.node, loop) for d in found.closed):
             return loop
@@ -225,13 +248,13 @@ def _shifted(line: str, old: str, new: str) -> str:
     return new + line.removeprefix(old) if line.startswith(old) else line
 
 
-def _block(file: FileFacts, loop: Loop, line: cst.BaseStatement) -> str:
+def _block(file: FileFacts, loop: Round, line: cst.BaseStatement) -> str:
     start, end = _block_span(file, loop, line)
     text = file.source.text[start:end]
     return text if text.endswith(("\n", "\r")) else text + file.source.newline
 
 
-def _block_span(file: FileFacts, loop: Loop, line: cst.BaseStatement) -> tuple[int, int]:
+def _block_span(file: FileFacts, loop: Round, line: cst.BaseStatement) -> tuple[int, int]:
     """The lines of a statement, from behind the one above: with its comments and blank lines."""
     body = cst.ensure_type(loop.body, cst.IndentedBlock).body
     index = body.index(line)
@@ -239,10 +262,11 @@ def _block_span(file: FileFacts, loop: Loop, line: cst.BaseStatement) -> tuple[i
     return file.source.line_end(above), file.source.line_end(file.source.span(line)[1])
 
 
-def _head_end(file: FileFacts, loop: Loop) -> int:
+def _head_end(file: FileFacts, loop: Round) -> int:
     """The end of the line in front of a loop's first comment or statement."""
-    last = loop.iter if isinstance(loop, cst.For) else loop.test
-    return file.source.span(last)[1]
+    if isinstance(loop, cst.FunctionDef):
+        return max([file.source.span(loop.name)[1], *(file.source.span(each)[1] for each in parameters(loop))])
+    return file.source.span(loop.iter if isinstance(loop, cst.For) else loop.test)[1]
 
 
 def _moved(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:

@@ -54,13 +54,11 @@ class GraphedStep:
 
     def _settings(self):
         """What a graph has taken over from the optimizers: their numbers, and where parameters and states are."""
+        mirrored = {id(group) for group in self._mirrored()}
         numbers = [
-            {name: x for name, x in group.items() if self._is_plain(x) and not torch.is_tensor(x)} | {"betas": group.get("betas")}
+            [(name, x) for name, x in group.items() if name != "params" and (name != "lr" or id(group) not in mirrored)]
             for group in self._groups()
         ]
-        for group in numbers:
-            if self._reads_rate(group):
-                del group["lr"]
         places = [p.data_ptr() for group in self._groups() for p in group["params"]]
         return numbers, places, [id(optimizer.state) for optimizer in self.optimizers]
 
@@ -86,7 +84,7 @@ class GraphedStep:
         device = self._groups()[0]["params"][0].device
         inputs = [x.to(device, copy=True) if torch.is_tensor(x) else x for x in batch]
         # The optimizer finds the learning rate in a tensor while it is recorded; a schedule goes on with numbers.
-        rates = [[g, g["lr"], torch.tensor(g["lr"], device=device)] for g in self._groups() if self._reads_rate(g)]
+        rates = [[g, g["lr"], torch.tensor(g["lr"], device=device)] for g in self._mirrored()]
         if hasattr(torch.autograd.graph, "set_override_stale_capture_stream"):
             torch.autograd.graph.set_override_stale_capture_stream(True)
         for optimizer in self.optimizers:
@@ -127,6 +125,19 @@ class GraphedStep:
     def _groups(self):
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
+    def _mirrored(self):
+        """The groups whose optimizer can read the learning rate on the device, if it is a number."""
+        return [
+            group
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            if isinstance(group["lr"], (int, float))
+            and (
+                group.get("fused")
+                or (group.get("capturable") and isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)))
+            )
+        ]
+
     def _require_recordable(self):
         for module in self.modules:
             devices = getattr(module, "device_ids", None) or ()
@@ -151,11 +162,6 @@ class GraphedStep:
         warnings.warn(f"the training step runs without a CUDA graph ({self.problem}{where})", stacklevel=3)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-
-    @staticmethod
-    def _reads_rate(group):
-        """Whether an optimizer can read its learning rate on the device."""
-        return bool(group.get("fused") or group.get("capturable")) and isinstance(group["lr"], (int, float))
 
     @staticmethod
     def _is_plain(value):
