@@ -51,6 +51,8 @@ class GraphedStep:
         other = [type(x).__name__ for x in batch if not self._is_plain(x)]
         if other:
             raise TypeError(f"the step is given a {other[0]}, which is neither a tensor nor a number")
+        if any(torch.is_tensor(x) and x.requires_grad for x in batch):
+            raise TypeError("the step is given a tensor with a gradient, whose history is not recorded")
         given = [(x.shape, x.dtype, x.device) if torch.is_tensor(x) else (type(x), x) for x in batch]
         return tuple(given), tuple([module.training for module in self.modules])
 

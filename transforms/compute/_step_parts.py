@@ -104,8 +104,11 @@ def parts(file: FileFacts, loop: Round) -> Parts:
         why = obstacle(file, lines[start - 1])
         start -= why is None
     early = [lines[i] for i in core if i < start]
+    for line in lines[:start]:
+        if line not in early and _computes(file, line):
+            raise NotRecorded.of(obstacle(file, line) or why or Obstacle(line, "computes apart from the step"))
     for line in early:
-        if not _only_zeroes(file, line):
+        if not _only_zeroes(line):
             raise NotRecorded.of(why) if why is not None else NotRecorded(line, "stands apart from the step")
     moved, late = list(lines[start:first]), []
     for index in range(first, core[-1] + 1):
@@ -139,7 +142,19 @@ def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
     return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
 
 
-def _only_zeroes(file: FileFacts, line: cst.BaseStatement) -> bool:
+def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
+    """Whether a line runs a model with a history that a backward pass needs."""
+    if isinstance(line, cst.With) and any("no_grad" in file.code(item.item) for item in line.items):
+        return False
+    read = (name for name in find_all(line, cst.Name) if file.flow.is_read(name))
+    modes = ("train", "eval", "zero_grad")
+    return any(
+        file.value(name).kind is Kind.MODULE and not any(_calls(each, *modes) for each in file.tree.ancestors(name))
+        for name in read
+    )
+
+
+def _only_zeroes(line: cst.BaseStatement) -> bool:
     calls = list(find_all(line, cst.Call))
     return (
         isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
@@ -248,11 +263,11 @@ def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
     for line in found.moved:
         for part in (line, *(function.body for function in reached(file, line))):
             for read in walk_scope(part):
-                if isinstance(read, cst.Attribute) and read.attr.value in changed and not _is_called(file, read):
-                    if file.value(read).kind not in (Kind.TENSOR, *_STILL):
-                        return NotRecorded(
-                            changed[read.attr.value], f"`{file.code(read)}`, which the step reads, is changed in Python"
-                        )
+                if not isinstance(read, cst.Attribute) or read.attr.value not in changed or _is_called(file, read):
+                    continue
+                if file.value(read).kind not in (Kind.TENSOR, *_STILL):
+                    why = f"`{file.code(read)}`, which the step reads, is changed in Python"
+                    return NotRecorded(changed[read.attr.value], why)
     return None
 
 

@@ -50,10 +50,11 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted, parameters
-from perfmod.transforms.facts.tree import find_any, is_true
+from perfmod.transforms.facts.tree import find_any, is_true, walk_scope
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Rule
+from perfmod.transforms.waits import is_wait
 from perfmod.transforms.writing import statement_start
 
 _NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
@@ -84,8 +85,8 @@ class LaunchBoundStep(Rule):
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.CUDAGraph.html",
     )
     changes_results = (
-        "Not with SGD: the same kernels run. Optimizers of the Adam family compute the same formula in another order of "
-        "operations, equal up to rounding. With dropout or other random numbers the draws may differ. A value that "
+        "Not with SGD: the same kernels run. Optimizers of the Adam family compute the same formula in another order "
+        "of operations, equal up to rounding. With dropout or other random numbers the draws may differ. A value that "
         "changes in Python where perfmod did not see it would stay as it was when the step was recorded."
     )
 
@@ -115,6 +116,10 @@ class LaunchBoundStep(Rule):
                 raise NotRecorded(around, "autocast around the loop keeps its copies of the weights")
         steps = optimizer_calls(file, loop, "step")
         if not steps:
+            scaled = [each for each in walk_scope(loop.body) if is_wait(file, each) and isinstance(each, cst.Call)]
+            for each in scaled:
+                if dotted(each.func).endswith(".step"):
+                    raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
             raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
         optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
         found = parts(file, loop)
