@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts import anomaly
-from perfmod.transforms.facts.accelerators import replays_graphs
+from perfmod.transforms.facts.accelerators import records_graphs
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.rounds import runs_model
-from perfmod.transforms.facts.tree import find_in_scope, walk_scope
+from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.waits import is_wait
 
@@ -27,7 +27,7 @@ _HOST = ("builtins.print", "builtins.input", "builtins.open", "builtins.next", "
 _FROM_NUMBERS = frozenset(
     f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
 )
-_NOISE = re.compile(r"[Dd]ropout|\b(?:rand|randn|randint|rand_like|randn_like|bernoulli|normal_|uniform_)\b")
+_NOISE = re.compile(r"\b(?:rand|randn|randint|rand_like|randn_like|bernoulli|normal_|uniform_)\b")
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
 
 
@@ -39,23 +39,20 @@ class Obstacle:
     why: str
 
 
-def obstacle_of_files(file: FileFacts) -> Obstacle | None:
-    """What keeps any step of the files from being recorded."""
-    return file.once(_obstacle_of_files)
-
-
-def _obstacle_of_files(file: FileFacts) -> Obstacle | None:
-    module = file.tree.module
-    if replays_graphs(file):
-        return Obstacle(module, "the files record CUDA graphs already")
+def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
+    """What the files with the code of a loop do that keeps any of their steps from being recorded."""
     if anomaly.is_checked(file):
-        return Obstacle(module, "anomaly detection looks at every gradient")
-    for call in file.tree.all(cst.Call):
-        name = dotted(call.func).rpartition(".")[2]
-        if name in _DISTRIBUTED:
-            return Obstacle(call, f"`{name}` talks to other processes in every step")
-        if name in _HOOKS:
-            return Obstacle(call, "the Python code of a hook would run only once")
+        return Obstacle(loop, "anomaly detection looks at every gradient")
+    sources = {file.source: None, **{file.source_of(function): None for function in reached(file, loop)}}
+    if any(map(records_graphs, sources)):
+        return Obstacle(loop, "the files record CUDA graphs already")
+    for source in sources:
+        for call in find_all(source.module, cst.Call):
+            name = dotted(call.func).rpartition(".")[2]
+            if name in _DISTRIBUTED:
+                return Obstacle(call, f"`{name}` makes every step talk to other processes")
+            if name in _HOOKS:
+                return Obstacle(call, "the Python code of a hook would run only once")
     return None
 
 
@@ -163,9 +160,12 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     return None
 
 
-def draws(file: FileFacts) -> bool:
-    """Whether the files name dropout or random tensors, so that a step may draw random numbers."""
-    return any(_NOISE.search(source.text) for source in file.world.files)
+def draws(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> bool:
+    """Whether lines draw random numbers, themselves or by what they call, or a model in the files may have dropout."""
+    if any("dropout" in source.text.lower() for source in file.world.files):
+        return True
+    code = [*lines, *(function for line in lines for function in reached(file, line))]
+    return any(_NOISE.search(file.code(each)) for each in code)
 
 
 def _short(file: FileFacts, node: cst.CSTNode) -> str:

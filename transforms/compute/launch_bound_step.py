@@ -104,7 +104,7 @@ class LaunchBoundStep(Rule):
                 yield self.refused(file, lines[0], f"{line}{reason.why}")
 
     def _recorded(self, file: FileFacts, loop: Round, taken: set[str]) -> Finding:
-        whole = obstacle_of_files(file)
+        whole = obstacle_of_files(file, loop)
         if whole is not None:
             raise NotRecorded.of(whole)
         if not uses_accelerator(file):
@@ -131,7 +131,9 @@ class LaunchBoundStep(Rule):
         place = _place(file, found)
         name = _name(place, taken)
         edits = [*_moved(file, found, name), _function(file, found, place, name, optimizers), *dict.fromkeys(settings)]
-        numerics = Numerics.SAMPLING if draws(file) else Numerics.ROUNDING if settings else Numerics.BITWISE
+        numerics = (
+            Numerics.SAMPLING if draws(file, found.moved) else Numerics.ROUNDING if settings else Numerics.BITWISE
+        )
         return self.found(
             file,
             found.moved[0],
