@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +19,10 @@ Batch = tuple[torch.Tensor, torch.Tensor]
 def _batches(sizes: tuple[int, ...], device: str) -> list[Batch]:
     generator = torch.Generator().manual_seed(1)
     return [
-        (torch.randn(size, 4, generator=generator).to(device), torch.randint(3, (size,), generator=generator).to(device))
+        (
+            torch.randn(size, 4, generator=generator).to(device),
+            torch.randint(3, (size,), generator=generator).to(device),
+        )
         for size in sizes
     ]
 
@@ -28,7 +32,7 @@ def _net(device: str = "cpu") -> nn.Module:
     return nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3)).to(device)
 
 
-def _step(model: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+def _step(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
     def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
@@ -134,7 +138,7 @@ def test_hooks_are_not_recorded(register: str) -> None:
 def test_says_once_why_it_gave_up() -> None:
     step, optimizer, _ = _prepared()
 
-    def broken(x: torch.Tensor) -> None:
+    def broken(_: torch.Tensor) -> None:
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
 
     step.step = broken
@@ -144,7 +148,9 @@ def test_says_once_why_it_gave_up() -> None:
         finally:
             raise ValueError("the recording was broken off")
     except ValueError as error:
-        with pytest.warns(UserWarning, match=r"\(RuntimeError: operation not permitted in line \d+: raise RuntimeError"):
+        with pytest.warns(
+            UserWarning, match=r"\(RuntimeError: operation not permitted in line \d+: raise RuntimeError"
+        ):
             step._give_up(error)
     assert step.problem == "RuntimeError: operation not permitted"
     assert all(p.grad is None for group in optimizer.param_groups for p in group["params"])

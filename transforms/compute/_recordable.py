@@ -28,6 +28,11 @@ _FROM_NUMBERS = frozenset(
     f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
 )
 _NOISE = re.compile(r"\b(?:rand|randn|randint|rand_like|randn_like|bernoulli|normal_|uniform_)\b")
+_OF_TENSORS = frozenset(
+    {"abs", "argmax", "clamp", "contiguous", "detach", "div", "exp", "expand", "expand_as", "flatten", "float",
+     "gather", "log", "log_softmax", "long", "max", "mean", "min", "mul", "permute", "pow", "repeat", "reshape", "size",
+     "softmax", "sqrt", "squeeze", "sum", "transpose", "type_as", "unsqueeze", "view", "view_as"}
+)  # fmt: skip
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
 
 
@@ -155,7 +160,8 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
         value = file.value(node.func.value)
         if value.kind is not Kind.MODULE and value.device is not Device.ACCELERATOR:
             return Obstacle(node, f"`{_short(file, node)}` may copy from the host")
-    if file.callees.of(node).is_unseen and not runs_model(file, node):
+    is_usual = isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_TENSORS
+    if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
         return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
     return None
 

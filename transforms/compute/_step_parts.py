@@ -17,6 +17,7 @@ Round = cst.For | cst.While | cst.FunctionDef
 """The code whose every run is one step: a loop, or a function that a loop calls."""
 _BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+_MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
 _ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
 
@@ -100,9 +101,16 @@ def parts(file: FileFacts, loop: Round) -> Parts:
     core = _core(file, loop, lines)
     first = next(i for i in core if lines[i] in training_lines(file, loop))
     start, why = first, None
-    while start > 0 and why is None:
-        why = obstacle(file, lines[start - 1])
-        start -= why is None
+    late: list[cst.BaseStatement] = []
+    for index in reversed(range(first)):
+        if _stays_behind(file, lines, index, core[-1]):
+            late.insert(0, lines[index])
+            continue
+        why = obstacle(file, lines[index])
+        if why is not None:
+            break
+        start = index
+    late = [line for line in late if lines.index(line) > start]
     early = [lines[i] for i in core if i < start]
     for line in lines[:start]:
         if line not in early and _computes(file, line):
@@ -110,16 +118,22 @@ def parts(file: FileFacts, loop: Round) -> Parts:
     for line in early:
         if not _only_zeroes(line):
             raise NotRecorded.of(why) if why is not None else NotRecorded(line, "stands apart from the step")
-    moved, late = list(lines[start:first]), []
+    moved = [line for line in lines[start:first] if line not in late]
     for index in range(first, core[-1] + 1):
         found = obstacle(file, lines[index])
-        if found is None:
-            moved.append(lines[index])
-        elif index in core or not _only_reports(file, lines[index], lines[index + 1 : core[-1] + 1]):
+        if index not in core and _stays_behind(file, lines, index, core[-1]):
+            late.append(lines[index])
+        elif found is not None:
             raise NotRecorded.of(found)
         else:
-            late.append(lines[index])
-    return _named(file, loop, early, [*early, *moved], late)
+            moved.append(lines[index])
+    made = _named(file, loop, early, [*early, *moved], late)
+    for line in made.moved:
+        for call in (each for each in find_all(line, cst.Call) if _calls(each, "backward")):
+            if any(name.value in made.given for name in find_all(owner(call), cst.Name)):
+                apart = Obstacle(call, f"`{file.code(owner(call))}` is computed apart from the step")
+                raise NotRecorded.of(why or apart)
+    return made
 
 
 def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> list[int]:
@@ -142,16 +156,31 @@ def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
     return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
 
 
+def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
+    """Whether a line among those of the step waits for a figure or adds one up, and can do so behind the step."""
+    line = lines[index]
+    is_sum = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.AugAssign)
+    if not is_sum and obstacle(file, line) is None:
+        return False
+    is_among = any(_computes(file, above) for above in lines[:index])
+    return is_among and _only_reports(file, line, lines[index + 1 : last + 1])
+
+
 def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
     """Whether a line runs a model with a history that a backward pass needs."""
     if isinstance(line, cst.With) and any("no_grad" in file.code(item.item) for item in line.items):
         return False
-    read = (name for name in find_all(line, cst.Name) if file.flow.is_read(name))
-    modes = ("train", "eval", "zero_grad")
-    return any(
-        file.value(name).kind is Kind.MODULE and not any(_calls(each, *modes) for each in file.tree.ancestors(name))
-        for name in read
-    )
+    read = [*find_all(line, cst.Name), *find_all(line, cst.Attribute)]
+    return any(file.value(each).kind is Kind.MODULE and _is_run(file, each) for each in read)
+
+
+def _is_run(file: FileFacts, model: cst.CSTNode) -> bool:
+    """Whether a model is called, or given to something; its attributes and its mode are not looked at."""
+    parent = file.tree.parent(model)
+    if not isinstance(parent, cst.Attribute):
+        return isinstance(parent, (cst.Call, cst.Arg))
+    around = file.tree.parent(parent)
+    return isinstance(around, cst.Call) and around.func is parent and parent.attr.value not in _MODES
 
 
 def _only_zeroes(line: cst.BaseStatement) -> bool:
@@ -242,8 +271,9 @@ def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
 
 def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     """What changes from round to round has to be a tensor, or may be one."""
-    value = file.value(name)
-    if value.kind in (Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, Kind.NONE):
+    made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
+    kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
+    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
 
 
