@@ -66,7 +66,8 @@ def training_lines(file: FileFacts, loop: Round) -> list[cst.BaseStatement]:
     return [
         line
         for line in loop.body.body
-        if any(_calls(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
+        if not isinstance(line, (cst.FunctionDef, cst.ClassDef))
+        and any(_calls(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
     ]
 
 
