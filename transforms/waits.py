@@ -171,10 +171,8 @@ class Waits:
 
     def _note(self, node: cst.CSTNode, path: _Path, found: _Round) -> None:
         file, order = self._file, len(found.orders)
-        asked = operation(file, node) or implicit_read(file, node)
-        # `x.cpu()` of `x.cpu().numpy()` is a part of it; what an index copies is copied there.
-        is_part = isinstance(node, cst.Call) and goes_on(file, node)
-        if asked is not None and not is_part and _waits(file, asked):
+        asked = _waiting(file, node)
+        if asked is not None:
             # `few and tensor > 3` asks for the tensor only sometimes.
             inner = path | (_path(file, asked.tensor, node) if asked.tensor is not None else frozenset())
             found.waits[id(node), inner] = _Wait(node, order, asked.tensor, inner)
@@ -206,6 +204,20 @@ class Waits:
     def _called(self, call: cst.Call) -> Iterator[cst.FunctionDef]:
         yield from self._file.values.calls.reached(call)
         yield from self._file.values.calls.handed(call)
+
+
+def is_wait(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a node is an operation that waits for the device, whatever is around it."""
+    fills = isinstance(node, cst.Assign) and _fills_device(file, node)
+    return fills or _waiting(file, node) is not None or _steps_scaled(file, node)
+
+
+def _waiting(file: FileFacts, node: cst.CSTNode) -> Operation | None:
+    """The operation that a node is, where that waits."""
+    asked = operation(file, node) or implicit_read(file, node)
+    # `x.cpu()` of `x.cpu().numpy()` is a part of it; what an index copies is copied there.
+    is_part = isinstance(node, cst.Call) and goes_on(file, node)
+    return asked if asked is not None and not is_part and _waits(file, asked) else None
 
 
 def _steps_scaled(file: FileFacts, node: cst.CSTNode) -> bool:

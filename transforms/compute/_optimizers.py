@@ -97,7 +97,7 @@ def _reads_step(file: FileFacts, node: cst.Subscript) -> bool:
     return (cls is None or not cls.derives("torch.optim.")) and dotted(owner).endswith((".state", "opt_state"))
 
 
-def _models(call: cst.Call) -> list[cst.BaseExpression]:
+def models(call: cst.Call) -> list[cst.BaseExpression]:
     """The models whose parameters an optimizer is given, as far as they are written there: `model.parameters()`."""
     given = argument(call, "params", 0)
     calls = [each for each in find_all(given, cst.Call) if isinstance(each.func, cst.Attribute)] if given else []
@@ -111,7 +111,7 @@ def _models(call: cst.Call) -> list[cst.BaseExpression]:
 def _moves(file: FileFacts, call: cst.Call) -> list[list[cst.Call]]:
     """For each model of an optimizer, what moves it to a device above: where it is made, and `model.cuda()` behind."""
     found = []
-    for model in _models(call):
+    for model in models(call):
         made = [d.value for d in file.flow.definitions(model) if d.value] if isinstance(model, cst.Name) else []
         later = [
             each

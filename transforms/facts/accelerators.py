@@ -10,6 +10,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.value import Device
+from perfmod.transforms.source import Source
 
 # As they are named in scripts, and what picks the best device of the machine, which is MPS on a Mac.
 _OTHER_DEVICES = re.compile(
@@ -59,7 +60,12 @@ def _shows_half_types(file: FileFacts) -> bool:
 
 def replays_graphs(file: FileFacts) -> bool:
     """Whether the files record CUDA graphs, whose next replay overwrites the tensors that the last one gave."""
-    return any(_GRAPHS.search(source.text) for source in file.world.files)
+    return any(map(records_graphs, file.world.files))
+
+
+def records_graphs(source: Source) -> bool:
+    """Whether one file does so."""
+    return _GRAPHS.search(source.text) is not None
 
 
 def uses_accelerator(file: FileFacts) -> bool:

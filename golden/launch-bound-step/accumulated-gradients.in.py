@@ -1,0 +1,20 @@
+# golden: stay script refused="does not run once in each round"
+"""The gradients of two batches are added up."""
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (8, 8, 8, 8, 8, 5)]
+model = nn.Linear(4, 3).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+for i, (x, y) in enumerate(loader):
+    x, y = x.to(device), y.to(device)
+    loss = F.cross_entropy(model(x), y) / 2
+    loss.backward()
+    if i % 2 == 1:
+        optimizer.step()
+        optimizer.zero_grad()
+    print(loss.item())

@@ -1,0 +1,22 @@
+# golden: stay script refused="line 18: `if torch.isnan(loss):`"
+"""A loss that is no number is skipped: that is decided on the host."""
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (8, 8, 8, 8, 8, 5)]
+model = nn.Linear(4, 3).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    if torch.isnan(loss):
+        print("skipped")
+        continue
+    optimizer.step()
+    print(loss.item())

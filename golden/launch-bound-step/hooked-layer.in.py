@@ -1,0 +1,21 @@
+# golden: stay script refused="the Python code of a hook"
+"""A hook looks at activations in every step."""
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (8, 8, 8, 8, 8, 5)]
+model = nn.Linear(4, 3).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+shown = []
+model.register_forward_hook(lambda module, given, result: shown.append(result.mean().item()))
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    print(loss.item(), shown[-1])

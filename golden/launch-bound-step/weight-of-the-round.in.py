@@ -1,0 +1,19 @@
+# golden: stay script refused="`i` is no tensor"
+"""The number of the round is a factor of the loss."""
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (8, 8, 8, 8, 8, 5)]
+model = nn.Linear(4, 3).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+for i, (x, y) in enumerate(loader):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), y) * (1 + i / 10)
+    loss.backward()
+    optimizer.step()
+    print(loss.item())

@@ -1,0 +1,179 @@
+"""What keeps code from being recorded as a CUDA graph: Python runs it once, and only the device's work is repeated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.facts import anomaly
+from perfmod.transforms.facts.accelerators import records_graphs
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.rounds import runs_model
+from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
+from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.waits import is_wait
+
+_HOOKS = frozenset(
+    {"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook",
+     "register_hook", "register_step_post_hook", "register_step_pre_hook"}
+)  # fmt: skip
+_DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "init_process_group")
+_HOST_NOISE = ("numpy.random.", "random.")
+_HOST = ("builtins.print", "builtins.input", "builtins.open", "builtins.next", "time.", "logging.", "wandb.", "os.")
+_FROM_NUMBERS = frozenset(
+    f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
+)
+_NOISE = re.compile(r"\b(?:rand|randn|randint|rand_like|randn_like|bernoulli|normal_|uniform_)\b")
+_OF_TENSORS = frozenset(
+    {"abs", "argmax", "clamp", "contiguous", "detach", "div", "exp", "expand", "expand_as", "flatten", "float",
+     "gather", "log", "log_softmax", "long", "max", "mean", "min", "mul", "permute", "pow", "repeat", "reshape", "size",
+     "softmax", "sqrt", "squeeze", "sum", "transpose", "type_as", "unsqueeze", "view", "view_as"}
+)  # fmt: skip
+_KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
+
+
+@frozen
+class Obstacle:
+    """What keeps code from being recorded: where, and why in words that follow the line."""
+
+    node: cst.CSTNode
+    why: str
+
+
+def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
+    """What the files with the code of a loop do that keeps any of their steps from being recorded."""
+    if anomaly.is_checked(file):
+        return Obstacle(loop, "anomaly detection looks at every gradient")
+    sources = {file.source: None, **{file.source_of(function): None for function in reached(file, loop)}}
+    if any(map(records_graphs, sources)):
+        return Obstacle(loop, "the files record CUDA graphs already")
+    for source in sources:
+        for call in find_all(source.module, cst.Call):
+            name = dotted(call.func).rpartition(".")[2]
+            if name in _DISTRIBUTED:
+                return Obstacle(call, f"`{name}` makes every step talk to other processes")
+            if name in _HOOKS:
+                return Obstacle(call, "the Python code of a hook would run only once")
+    return None
+
+
+def obstacle(file: FileFacts, statement: cst.CSTNode) -> Obstacle | None:
+    """What keeps a statement of a step, or what it calls, from being recorded."""
+    for node in walk_scope(statement):
+        found = _obstacle_at(file, node) or _obstacle_of_own(file, node)
+        if found is not None:
+            return found
+    for function in reached(file, statement):
+        for node in walk_scope(function.body):
+            found = _obstacle_at(file, node)
+            if found is not None:
+                return found
+    return None
+
+
+def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
+    """The functions in sight that a statement runs, through others too."""
+    found: dict[cst.FunctionDef, None] = {}
+    stack: list[cst.CSTNode] = [statement]
+    while stack:
+        for call in find_in_scope(stack.pop(), cst.Call):
+            assert isinstance(call, cst.Call)
+            for function in (*file.values.calls.reached(call), *file.values.calls.handed(call)):
+                if function not in found:
+                    found[function] = None
+                    stack.append(function.body)
+    return list(found)
+
+
+def _obstacle_at(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
+    """What a node of a step, or of a function that it calls, is."""
+    if is_wait(file, node):
+        return Obstacle(node, f"`{_short(file, node)}` waits for the device")
+    if isinstance(node, (cst.Global, cst.Nonlocal)):
+        return Obstacle(node, f"`{file.code(node)}` changes a value in Python")
+    if isinstance(node, (cst.Yield, cst.Await)):
+        return Obstacle(node, "a generator is no function of its tensors")
+    for target in _targets(node):
+        if isinstance(target, cst.Attribute) and not file.value(target.value).is_tensor:
+            return Obstacle(target, f"`{file.code(target)}` is changed in Python")
+    return _obstacle_of_call(file, node) if isinstance(node, cst.Call) else None
+
+
+def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    if isinstance(node, cst.Assign):
+        for each in node.targets:
+            yield from _parts(each.target)
+    elif isinstance(node, (cst.AugAssign, cst.AnnAssign)):
+        yield node.target
+
+
+def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _parts(element.value)
+    else:
+        yield target
+
+
+def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
+    name = file.qualified(call) or ""
+    if name.startswith(_HOST_NOISE):
+        return Obstacle(call, f"`{_short(file, call)}` draws on the host")
+    if name.startswith(_HOST):
+        return Obstacle(call, f"`{_short(file, call)}` would run only once")
+    if name in _FROM_NUMBERS:
+        return Obstacle(call, f"`{_short(file, call)}` copies numbers from the host")
+    value = file.value(call)
+    if name.startswith("torch.") and value.is_tensor and value.device is Device.CPU:
+        return Obstacle(call, f"`{_short(file, call)}` is computed on the CPU")
+    if not isinstance(call.func, cst.Attribute):
+        return None
+    method, owner = call.func.attr.value, call.func.value
+    if method in _KEEPING and _outlives(file, owner) and not file.value(owner).is_tensor:
+        return Obstacle(call, f"`{_short(file, call)}` changes a value in Python")
+    if method in ("to", "cuda") and file.value(owner).device is Device.CPU:
+        return Obstacle(call, f"`{_short(file, call)}` copies from the host")
+    return None
+
+
+def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
+    """Whether an object may have been there before the step."""
+    around = file.tree.function(owner)
+    if not isinstance(owner, cst.Name) or around is None:
+        return True
+    return any(d.scope is not around or isinstance(d.node, cst.Param) for d in file.flow.definitions(owner))
+
+
+def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
+    """What a node of the loop's own body is, beside what it may be anywhere."""
+    if isinstance(node, (cst.If, cst.While, cst.Try, cst.Assert, cst.Raise, cst.Break, cst.Continue, cst.Return)):
+        return Obstacle(node, f"`{_short(file, node)}` decides in Python what a step does")
+    if isinstance(node, cst.For) and not file.code(node.iter).endswith("parameters()"):
+        return Obstacle(node, f"`{_short(file, node)}` is a loop in the step")
+    if not isinstance(node, cst.Call):
+        return None
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("to", "cuda", "type"):
+        value = file.value(node.func.value)
+        if value.kind is not Kind.MODULE and value.device is not Device.ACCELERATOR:
+            return Obstacle(node, f"`{_short(file, node)}` may copy from the host")
+    is_usual = isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_TENSORS
+    if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
+        return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
+    return None
+
+
+def draws(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> bool:
+    """Whether lines draw random numbers, themselves or by what they call, or a model in the files may have dropout."""
+    if any("dropout" in source.text.lower() for source in file.world.files):
+        return True
+    code = [*lines, *(function for line in lines for function in reached(file, line))]
+    return any(_NOISE.search(file.code(each)) for each in code)
+
+
+def _short(file: FileFacts, node: cst.CSTNode) -> str:
+    code = file.code(node).partition("\n")[0].strip()
+    return code if len(code) <= 50 else f"{code[:47]}..."

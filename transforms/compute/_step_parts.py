@@ -1,0 +1,307 @@
+"""The lines of a training loop that can become a function of tensors, and what goes in and out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+from attrs import frozen
+
+from perfmod.transforms.compute._recordable import Obstacle, obstacle, reached
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.value import Kind
+
+Round = cst.For | cst.While | cst.FunctionDef
+"""The code whose every run is one step: a loop, or a function that a loop calls."""
+_BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
+_STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+_MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
+_REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
+_ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
+
+
+class NotRecorded(Exception):
+    """Why a step stays as it is."""
+
+    def __init__(self, node: cst.CSTNode, why: str) -> None:
+        super().__init__(why)
+        self.node, self.why = node, why
+
+    @classmethod
+    def of(cls, found: Obstacle) -> NotRecorded:
+        return cls(found.node, found.why)
+
+
+@frozen
+class Parts:
+    """The lines of a loop's body, and the names that they share.
+
+    Attributes:
+        loop: the loop.
+        early: those of `moved` that stand above a line that stays in front of the step: they set gradients to zero.
+        moved: the lines that become a function, in their order.
+        late: the lines between them that only report and so can stay behind the step.
+        given: the names of what a round has made for the step.
+        returned: the names that the step binds and other lines read.
+        kept: those of `returned` that other lines keep beyond the next round.
+        closed: what else the step reads.
+    """
+
+    loop: Round
+    early: tuple[cst.BaseStatement, ...]
+    moved: tuple[cst.BaseStatement, ...]
+    late: tuple[cst.BaseStatement, ...]
+    given: tuple[str, ...]
+    returned: tuple[str, ...]
+    kept: tuple[str, ...]
+    closed: tuple[Definition, ...]
+
+
+def training_lines(file: FileFacts, loop: Round) -> list[cst.BaseStatement]:
+    """The lines of a loop's body that run backward passes themselves."""
+    if not isinstance(loop.body, cst.IndentedBlock):
+        return []
+    return [
+        line
+        for line in loop.body.body
+        if not isinstance(line, (cst.FunctionDef, cst.ClassDef))
+        and any(_calls(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
+    ]
+
+
+def _is_direct(file: FileFacts, node: cst.CSTNode, loop: Round) -> bool:
+    """Whether a node stands in the rounds of no other loop within a loop or function."""
+    loops = file.tree.loops(node)
+    return not loops if isinstance(loop, cst.FunctionDef) else loops[:1] == [loop]
+
+
+def optimizer_calls(file: FileFacts, loop: Round, *methods: str) -> list[cst.Call]:
+    """The calls of methods of optimizers in a loop's body."""
+    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, *methods)]
+    return [call for call in calls if file.value(owner(call)).kind is Kind.OPTIMIZER]
+
+
+def owner(call: cst.Call) -> cst.BaseExpression:
+    """The object of which a method is called."""
+    return cst.ensure_type(call.func, cst.Attribute).value
+
+
+def _calls(node: cst.CSTNode, *methods: str) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
+
+
+def parts(file: FileFacts, loop: Round) -> Parts:
+    """The lines of a loop that make its step.
+
+    Raises:
+        NotRecorded: nothing is a step, or something in it keeps it from being recorded.
+    """
+    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
+    core = _core(file, loop, lines)
+    first = next(i for i in core if lines[i] in training_lines(file, loop))
+    start, why = first, None
+    late: list[cst.BaseStatement] = []
+    for index in reversed(range(first)):
+        if _stays_behind(file, lines, index, core[-1]):
+            late.insert(0, lines[index])
+            continue
+        why = obstacle(file, lines[index])
+        if why is not None:
+            break
+        start = index
+    late = [line for line in late if lines.index(line) > start]
+    early = [lines[i] for i in core if i < start]
+    for line in lines[:start]:
+        if line not in early and _computes(file, line):
+            raise NotRecorded.of(obstacle(file, line) or why or Obstacle(line, "computes apart from the step"))
+    for line in early:
+        if not _only_zeroes(line):
+            raise NotRecorded.of(why) if why is not None else NotRecorded(line, "stands apart from the step")
+    moved = [line for line in lines[start:first] if line not in late]
+    for index in range(first, core[-1] + 1):
+        found = obstacle(file, lines[index])
+        if index not in core and _stays_behind(file, lines, index, core[-1]):
+            late.append(lines[index])
+        elif found is not None:
+            raise NotRecorded.of(found)
+        else:
+            moved.append(lines[index])
+    made = _named(file, loop, early, [*early, *moved], late)
+    for line in made.moved:
+        for call in (each for each in find_all(line, cst.Call) if _calls(each, "backward")):
+            if any(name.value in made.given for name in find_all(owner(call), cst.Name)):
+                apart = Obstacle(call, f"`{file.code(owner(call))}` is computed apart from the step")
+                raise NotRecorded.of(why or apart)
+    return made
+
+
+def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> list[int]:
+    """The places of the lines that a step cannot do without: backward passes, steps and zeroing."""
+    wanted = [*optimizer_calls(file, loop, "step"), *zeroing(file, loop)]
+    wanted += [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and _calls(each, "backward")]
+    found = set()
+    for call in wanted:
+        line = next(line for line in lines if file.tree.is_within(call, line))
+        around = next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES))
+        if around is not loop:
+            raise NotRecorded(call, f"`{file.code(call)}` does not run once in each round")
+        found.add(lines.index(line))
+    return sorted(found)
+
+
+def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
+    """The calls in a loop that set the gradients of optimizers or models to zero."""
+    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
+    return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
+
+
+def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
+    """Whether a line among those of the step waits for a figure or adds one up, and can do so behind the step."""
+    line = lines[index]
+    is_sum = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.AugAssign)
+    if not is_sum and obstacle(file, line) is None:
+        return False
+    is_among = any(_computes(file, above) for above in lines[:index])
+    return is_among and _only_reports(file, line, lines[index + 1 : last + 1])
+
+
+def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
+    """Whether a line runs a model with a history that a backward pass needs."""
+    if isinstance(line, cst.With) and any("no_grad" in file.code(item.item) for item in line.items):
+        return False
+    read = [*find_all(line, cst.Name), *find_all(line, cst.Attribute)]
+    return any(file.value(each).kind is Kind.MODULE and _is_run(file, each) for each in read)
+
+
+def _is_run(file: FileFacts, model: cst.CSTNode) -> bool:
+    """Whether a model is called, or given to something; its attributes and its mode are not looked at."""
+    parent = file.tree.parent(model)
+    if not isinstance(parent, cst.Attribute):
+        return isinstance(parent, (cst.Call, cst.Arg))
+    around = file.tree.parent(parent)
+    return isinstance(around, cst.Call) and around.func is parent and parent.attr.value not in _MODES
+
+
+def _only_zeroes(line: cst.BaseStatement) -> bool:
+    calls = list(find_all(line, cst.Call))
+    return (
+        isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
+    )
+
+
+def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a line can as well run behind some others: it reads tensors that they leave alone, for a report."""
+    if not isinstance(line, cst.SimpleStatementLine):
+        return False
+    read = [name for name in find_all(line, cst.Name) if file.flow.is_read(name)]
+    if any(file.value(name).kind in _STILL for name in read) or not all(
+        map(_is_report(file), find_all(line, cst.Call))
+    ):
+        return False
+    own, later = _bound(file, [line]), _bound(file, behind)
+    used = {name.value for each in behind for name in find_all(each, cst.Name)}
+    changes = [use for name in read for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)]
+    return (
+        own.isdisjoint(used)
+        and later.isdisjoint(name.value for name in read)
+        and not any(file.tree.is_within(change, each) for change in changes for each in behind)
+    )
+
+
+def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
+    return lambda call: _calls(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+
+
+def _bound(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> set[str]:
+    """The names that lines bind."""
+    return {name.value for line in lines for name in find_all(line, cst.Name) if file.flow.defined(name)}
+
+
+def _named(
+    file: FileFacts,
+    loop: Round,
+    early: Sequence[cst.BaseStatement],
+    moved: Sequence[cst.BaseStatement],
+    late: Sequence[cst.BaseStatement],
+) -> Parts:
+    """The parts with the names that go in and out."""
+    inside = {id(node) for line in moved for node in walk(line)}
+    scope = loop if isinstance(loop, cst.FunctionDef) else file.tree.scope(loop)
+    given: dict[str, None] = {}
+    closed: dict[Definition, None] = {}
+    for line in moved:
+        for name in find_all(line, cst.Name):
+            if not file.flow.is_read(name):
+                continue
+            outer = [d for d in file.flow.definitions(name) if id(d.node) not in inside]
+            is_own = file.flow.bound(scope, name.value)
+            if not outer:
+                continue
+            in_round = [d for d in outer if d in is_own and file.tree.is_within(d.node, loop)]
+            also_bound = any(id(d.node) in inside for d in is_own)
+            if in_round or also_bound:
+                _require_tensor(file, name)
+                given[name.value] = None
+            else:
+                closed.update(dict.fromkeys(outer))
+    returned, kept = [], []
+    for line in moved:
+        for target in find_all(line, cst.Name):
+            for definition in file.flow.defined(target):
+                if definition.scope is not scope or definition.name in returned:
+                    continue
+                uses = [use for use in file.flow.uses(definition) if id(use) not in inside]
+                carried = definition.name in given and len(uses) < len(file.flow.uses(definition))
+                if uses or carried:
+                    returned.append(definition.name)
+                if any(_keeps(file, use) for use in uses):
+                    kept.append(definition.name)
+    return Parts(
+        loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
+    )
+
+
+def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
+    parent = file.tree.parent(use)
+    if isinstance(parent, cst.Attribute) and parent.attr.value in _ASKED:
+        return False
+    return file.aliasing.hands_on(use)
+
+
+def _require_tensor(file: FileFacts, name: cst.Name) -> None:
+    """What changes from round to round has to be a tensor, or may be one."""
+    made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
+    kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
+    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE)):
+        raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
+
+
+def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
+    """An attribute that the step reads and that the code around it changes in Python."""
+    around: Round = found.loop
+    for loop in file.tree.loops(found.loop):
+        around = loop
+    code: list[cst.CSTNode] = [around.body, *(function.body for function in reached(file, around.body))]
+    inside = {id(node) for line in found.moved for node in walk(line)}
+    changed: dict[str, cst.Attribute] = {}
+    for part in code:
+        for node in walk_scope(part):
+            for target in [node.target] if isinstance(node, (cst.AugAssign, cst.AssignTarget)) else []:
+                if isinstance(target, cst.Attribute) and id(target) not in inside:
+                    changed[target.attr.value] = target
+    for line in found.moved:
+        for part in (line, *(function.body for function in reached(file, line))):
+            for read in walk_scope(part):
+                if not isinstance(read, cst.Attribute) or read.attr.value not in changed or _is_called(file, read):
+                    continue
+                if file.value(read).kind not in (Kind.TENSOR, *_STILL):
+                    why = f"`{file.code(read)}`, which the step reads, is changed in Python"
+                    return NotRecorded(changed[read.attr.value], why)
+    return None
+
+
+def _is_called(file: FileFacts, read: cst.Attribute) -> bool:
+    parent = file.tree.parent(read)
+    return isinstance(parent, cst.Call) and parent.func is read

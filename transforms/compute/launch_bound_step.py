@@ -1,0 +1,294 @@
+"""A training step of hundreds of small kernels, each of which the host has to launch.
+
+On a modern GPU the kernels of most models end sooner than Python can launch the next ones. A step that never waits for
+the device, and does the same for every batch, can be recorded once as a CUDA graph and replayed with one launch:
+
+    for x, y in loader:                                  def train_step(x, y):
+        x, y = x.to(device), y.to(device)                    optimizer.zero_grad()
+        optimizer.zero_grad()                                loss = criterion(model(x), y)
+        loss = criterion(model(x), y)                        loss.backward()
+        loss.backward()                                      optimizer.step()
+        optimizer.step()                                     return loss
+        total += loss.detach()
+                                                         train_step = GraphedStep(train_step, [optimizer])
+                                                         for x, y in loader:
+                                                             x, y = x.to(device), y.to(device)
+                                                             loss = train_step(x, y)
+                                                             total += loss.detach()
+
+The lines only move. `GraphedStep`, a class that comes with them, runs the first steps as they are, records the next
+one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
+
+Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
+count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
+waits. Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import libcst as cst
+
+from perfmod.transforms.compute import _optimizers
+from perfmod.transforms.compute._recordable import draws, obstacle_of_files
+from perfmod.transforms.compute._step_parts import (
+    NotRecorded,
+    Parts,
+    Round,
+    changed_attribute,
+    optimizer_calls,
+    owner,
+    parts,
+    training_lines,
+    zeroing,
+)
+from perfmod.transforms.facts.accelerators import uses_accelerator
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted, parameters
+from perfmod.transforms.facts.tree import find_any, is_true, walk_scope
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.keywords import add_keyword
+from perfmod.transforms.rule import Rule
+from perfmod.transforms.waits import is_wait
+from perfmod.transforms.writing import statement_start
+
+_NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
+_FUSED = ("Adam", "AdamW")
+_CAPTURABLE = ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
+
+
+@cache
+def recorder() -> str:
+    """The class that a script gets."""
+    text = (Path(__file__).parent / "recorder" / "graphed_step.py").read_text(encoding="utf-8")
+    return text[text.index("class GraphedStep") :]
+
+
+class LaunchBoundStep(Rule):
+    code = "PM314"
+    name = "launch-bound-step"
+    family = Family.COMPUTE
+    summary = "Every kernel of the training step is launched by the host, and one launch could replay all of them"
+    fix_title = "Record the step as a CUDA graph"
+    numerics = Numerics.SAMPLING
+    safety = Safety.OPT_IN
+    min_torch = "2.4"
+    status = Status.PREVIEW
+    triggers = frozenset({"backward"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+        "https://docs.pytorch.org/docs/stable/generated/torch.cuda.CUDAGraph.html",
+    )
+    changes_results = (
+        "Not with SGD: the same kernels run. Optimizers of the Adam family compute the same formula in another order "
+        "of operations, equal up to rounding. With dropout or other random numbers the draws may differ. A value that "
+        "changes in Python where perfmod did not see it would stay as it was when the step was recorded."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        taken: set[str] = {node.value for node in find_any(file.tree.module, cst.Name) if isinstance(node, cst.Name)}
+        for loop in find_any(file.tree.module, cst.For, cst.While, cst.FunctionDef):
+            assert isinstance(loop, (cst.For, cst.While, cst.FunctionDef))
+            lines = training_lines(file, loop)
+            if not lines or _is_recorded(file, loop):
+                continue
+            try:
+                yield self._recorded(file, loop, taken)
+            except NotRecorded as reason:
+                line = f"line {file.line(reason.node)}: " if reason.node is not file.tree.module else ""
+                yield self.refused(file, lines[0], f"{line}{reason.why}")
+
+    def _recorded(self, file: FileFacts, loop: Round, taken: set[str]) -> Finding:
+        whole = obstacle_of_files(file, loop)
+        if whole is not None:
+            raise NotRecorded.of(whole)
+        if not uses_accelerator(file):
+            raise NotRecorded(file.tree.module, "nothing in sight is put on an accelerator")
+        if file.source.has_cells:
+            raise NotRecorded(file.tree.module, "a notebook's cells run one by one")
+        for around in file.tree.ancestors(loop):
+            if isinstance(around, cst.With) and "autocast" in file.code(around.items[0].item):
+                raise NotRecorded(around, "autocast around the loop keeps its copies of the weights")
+        steps = optimizer_calls(file, loop, "step")
+        if not steps:
+            scaled = [each for each in walk_scope(loop.body) if is_wait(file, each) and isinstance(each, cst.Call)]
+            for each in scaled:
+                if dotted(each.func).endswith(".step"):
+                    raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
+            raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
+        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
+        found = parts(file, loop)
+        changed = changed_attribute(file, found)
+        if changed is not None:
+            raise changed
+        _require_zeroed(file, loop, steps)
+        settings = [edit for call in steps for edit in _settings(file, call)]
+        place = _place(file, found)
+        name = _name(place, taken)
+        edits = [*_moved(file, found, name), _function(file, found, place, name, optimizers), *dict.fromkeys(settings)]
+        numerics = (
+            Numerics.SAMPLING if draws(file, found.moved) else Numerics.ROUNDING if settings else Numerics.BITWISE
+        )
+        return self.found(
+            file,
+            found.moved[0],
+            "no line of the step waits for the device, and each does the same for every batch",
+            edits,
+            numerics=numerics,
+            imports=_imports(file),
+            definitions=(recorder(),),
+        )
+
+
+def _is_recorded(file: FileFacts, loop: Round) -> bool:
+    """Whether a function is given to a recorder."""
+    name = loop.name.value if isinstance(loop, cst.FunctionDef) else None
+    calls = (call for call in file.tree.all(cst.Call) if dotted(call.func) == "GraphedStep" and call.args)
+    return any(dotted(call.args[0].value) == name for call in calls)
+
+
+def _imports(file: FileFacts) -> tuple[str, ...]:
+    """What the recorder needs, other than a torch that is there already."""
+    bound = file.flow.bound(file.tree.module, "torch")
+    has_torch = any(isinstance(d.node, cst.ImportAlias) and dotted(d.node.name) == "torch" for d in bound)
+    return tuple(name for name in _NEEDS if name != "torch" or not has_torch)
+
+
+def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
+    """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
+    zeroed = {file.code(owner(call)) for call in zeroing(file, loop)}
+    for step in steps:
+        made = file.value(owner(step)).call
+        models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
+        is_only = len({file.code(owner(each)) for each in steps}) == 1
+        if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
+            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")
+
+
+def _settings(file: FileFacts, step: cst.Call) -> tuple[Edit, ...]:
+    """What an optimizer has to be told, so that nothing in its step is counted on the host."""
+    value = file.value(owner(step))
+    made = value.call
+    if step.args:
+        raise NotRecorded(step, "the optimizer evaluates the model again by a closure")
+    if made is None or has_star(made):
+        raise NotRecorded(step, f"how `{file.code(owner(step))}` is made is not in sight")
+    kind = (value.name or "").rpartition(".")[2]
+    if value.cls is not None or kind not in ("SGD", *_FUSED, *_CAPTURABLE):
+        raise NotRecorded(made, f"`{file.code(made.func)}` may count its steps on the host")
+    if kind == "SGD" or is_true(argument(made, "capturable")):
+        return ()
+    obstacle = _optimizers.obstacle(file, made)
+    if obstacle:
+        raise NotRecorded(made, obstacle)
+    for setting in ("capturable", "fused", "foreach", "differentiable"):
+        given = argument(made, setting)
+        if given is not None and not (setting == "fused" and is_true(given)):
+            raise NotRecorded(made, f"`{setting}={file.code(given)}` chooses the implementation already")
+    if kind in _CAPTURABLE:
+        return add_keyword(file.source_of(made), made, f"capturable={_is_on_cuda(file, made)}")
+    added = ["capturable=True"] if argument(made, "fused") is not None else ["fused=True", "capturable=True"]
+    return add_keyword(file.source_of(made), made, *added)
+
+
+def _is_on_cuda(file: FileFacts, made: cst.Call) -> str:
+    """Whether parameters are on CUDA, as code: an optimizer without a fused form is only capturable there."""
+    models, given = _optimizers.models(made), argument(made, "params", 0)
+    if len(models) != 1 or given is None or file.code(given) != f"{file.code(models[0])}.parameters()":
+        raise NotRecorded(made, f"`{file.code(made.func)}` can be recorded on CUDA only, and where it is does not show")
+    return f"next({file.code(given)}).is_cuda"
+
+
+def _place(file: FileFacts, found: Parts) -> Round:
+    """In front of what the step is defined: the function around the loop, or the outermost loop that it can stand
+    before.
+    """
+    scope = found.loop if isinstance(found.loop, cst.FunctionDef) else file.tree.scope(found.loop)
+    is_outer = isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module)
+    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in found.closed):
+        return cst.ensure_type(scope, cst.FunctionDef)
+    if isinstance(found.loop, cst.FunctionDef):
+        raise NotRecorded(found.loop, f"`{found.loop.name.value}` runs one step, and what it trains is made elsewhere")
+    for loop in reversed([found.loop, *file.tree.loops(found.loop)]):
+        if not any(file.tree.is_within(d.node, loop) for d in found.closed):
+            return loop
+    return found.loop
+
+
+def _name(place: cst.CSTNode, taken: set[str]) -> str:
+    name = f"{place.name.value}_step" if isinstance(place, cst.FunctionDef) else "train_step"
+    while name in taken:
+        name = f"graphed_{name}"
+    taken.add(name)
+    return name
+
+
+def _function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, optimizers: Sequence[str]) -> Edit:
+    """The function of the moved lines, and the line that records it."""
+    source = file.source
+    start = statement_start(source, place)  # type: ignore[arg-type]
+    at = source.line_start(start)
+    while at and re.fullmatch(r"[ \t]*#.*\r?\n", source.text[source.line_start(at - 1) : at]):
+        at = source.line_start(at - 1)
+    outer = source.indentation(start)
+    old = source.indentation(source.span(found.moved[0])[0])
+    unit = old.removeprefix(source.indentation(source.span(found.loop)[0])) or "    "
+    lines = "".join(_block(file, found.loop, line) for line in found.moved).lstrip("\r\n")
+    body = "".join(_shifted(line, old, outer + unit) for line in lines.splitlines(keepends=True))
+    result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
+    above = source.text[:at].rstrip(" \t\r\n")
+    wanted = 2 if not outer else 0 if above.endswith(":") else 1
+    present = source.text[len(above) : at].count("\n") - 1
+    blank = "\n" * (2 if not outer else 1)
+    record = f"{outer}{name} = GraphedStep({name}, [{', '.join(optimizers)}])\n"
+    head = "\n" * max(0, wanted - present) + f"{outer}def {name}({', '.join(found.given)}):\n"
+    text = head + body.replace("\r\n", "\n") + result + blank + record
+    return Edit(at, at, (text + ("\n\n" if isinstance(place, cst.FunctionDef) else "\n")).replace("\n", source.newline))
+
+
+def _shifted(line: str, old: str, new: str) -> str:
+    return new + line.removeprefix(old) if line.startswith(old) else line
+
+
+def _block(file: FileFacts, loop: Round, line: cst.BaseStatement) -> str:
+    start, end = _block_span(file, loop, line)
+    text = file.source.text[start:end]
+    return text if text.endswith(("\n", "\r")) else text + file.source.newline
+
+
+def _block_span(file: FileFacts, loop: Round, line: cst.BaseStatement) -> tuple[int, int]:
+    """The lines of a statement, from behind the one above: with its comments and blank lines."""
+    body = cst.ensure_type(loop.body, cst.IndentedBlock).body
+    index = body.index(line)
+    above = file.source.span(body[index - 1])[1] if index else _head_end(file, loop)
+    return file.source.line_end(above), file.source.line_end(file.source.span(line)[1])
+
+
+def _head_end(file: FileFacts, loop: Round) -> int:
+    """The end of the line in front of a loop's first comment or statement."""
+    if isinstance(loop, cst.FunctionDef):
+        return max([file.source.span(loop.name)[1], *(file.source.span(each)[1] for each in parameters(loop))])
+    return file.source.span(loop.iter if isinstance(loop, cst.For) else loop.test)[1]
+
+
+def _moved(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:
+    """The call in the place of the lines that are moved, and the reports behind it."""
+    source = file.source
+    for line in found.early:
+        yield Edit(*_block_span(file, found.loop, line), "")
+    main = [line for line in found.moved if line not in found.early]
+    start, end = _block_span(file, found.loop, main[0])[0], _block_span(file, found.loop, main[-1])[1]
+    indent = source.indentation(source.span(main[0])[0])
+    result = f"{', '.join(found.returned)} = " if found.returned else ""
+    alone = ".clone()" if found.kept and len(found.returned) == 1 else ""
+    text = f"{indent}{result}{name}({', '.join(found.given)}){alone}\n"
+    if not alone:
+        text += "".join(f"{indent}{each} = {each}.clone()\n" for each in found.kept)
+    blank = re.match(r"(?:[ \t]*\r?\n)*", source.text[start:end])
+    text = text.replace("\n", source.newline) + "".join(_block(file, found.loop, line) for line in found.late)
+    yield Edit(start, end, (blank.group() if blank else "") + text)
