@@ -11,6 +11,8 @@ from perfmod.transforms.policy import MOST_WORKERS, CompileMode
 
 COMPILE = "PM303"
 WORKERS = "PM201"
+NOT_TRIED = ("PM314",)
+"""Rules whose effect cannot be proven: the verifier does not look into steps that are replayed."""
 
 
 @frozen
