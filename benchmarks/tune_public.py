@@ -1,0 +1,221 @@
+"""`perfmod tune` on the reference scripts and on public ones, next to a stack of settings that was chosen by hand.
+
+    python benchmarks/tune_public.py [--sources DIR] [--json FILE] [--reports DIR] [--only NAME ...] [--budget 5m]
+                                     [--allow CLASS] [--rounds 5] [--device cuda|cpu] [--python PY]
+
+The public scripts are those of `public_scripts.toml`, which `verify_public.py` describes; they are left out without
+`--sources`. A stack by hand is a patch of such a script, `hand/<name>.patch`, and the expert's version of a reference
+script. Whoever writes one does not know what perfmod writes, and may do everything but record the whole step as a CUDA
+graph.
+
+Each script is tuned first. Then the script as written, as tuned and as made faster by hand are timed in turns, in
+processes that are warm at the same time, with new processes in each round. FILE gets a row for each script, after each
+script: the stack, its verdict, the three times of a step in every round, and how close the tuned script comes to the
+one by hand (1.0 is as fast). Rows of scripts that this run leaves out are kept. A journal in the folder of `--reports`
+lets a second call go on with the search. The exit code is 1 when a script was slower than 0.85 of the one by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+from rich.console import Console
+from rich.table import Table
+from verify_public import PublicScript, Results, scripts
+
+from perfmod.tune.bench import mean_ms, no_time
+from perfmod.verify.request import Request
+from perfmod.verify.sides import Side
+from perfmod.verify.tree import Tree
+from perfmod.verify.verification import opened
+
+HERE = Path(__file__).resolve().parent
+REFERENCE = ("masked_loss", "cifar_resnet18")
+VARIANTS = ("original", "tuned", "hand")
+LEAST = 0.85
+"""Of the speed of the script by hand."""
+
+
+@frozen
+class Case:
+    """A script that is tuned: one of the reference scripts, or a public one."""
+
+    name: str
+    public: PublicScript | None = None
+
+    @property
+    def patch(self) -> Path:
+        """What makes a public script faster by hand; need not be there."""
+        return HERE / "hand" / f"{self.name}.patch"
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        """Of the script."""
+        return self.public.arguments if self.public is not None else ()
+
+    def place(self, variant: str, sources: Path | None, scratch: Path) -> Path | None:
+        """Put a variant into a folder of its own; its script, or None where there is no such variant.
+
+        Raises:
+            LookupError: the public script is missing.
+            CalledProcessError: the patch does not apply.
+        """
+        folder = scratch / variant
+        folder.mkdir()
+        if self.public is None:
+            source = HERE / "reference" / self.name / ("expert.py" if variant == "hand" else "original.py")
+            shutil.copy(source, folder / "train.py")
+            (folder / "pyproject.toml").touch()
+            return folder / "train.py"
+        if variant == "hand" and not self.patch.exists():
+            return None
+        assert sources is not None
+        script = self.public.place(sources, folder)
+        if variant == "hand":
+            root = folder / self.public.slug.rpartition("/")[2]
+            subprocess.run(["git", "apply", "--unsafe-paths", str(self.patch)], cwd=root, check=True)
+        return script
+
+
+@frozen
+class Settings:
+    """The options of this program."""
+
+    sources: Path | None
+    reports: Path | None
+    budget: str
+    allow: str
+    rounds: int
+    device: str
+    python: str
+
+
+def tuned(case: Case, settings: Settings, scratch: Path) -> dict[str, Any]:
+    """Tune a case, as `scratch` holds it then; its row."""
+    started = time.perf_counter()
+    row: dict[str, Any] = {"name": case.name, "verdict": "failed", "reason": ""}
+    paths: dict[str, Path] = {}
+    try:
+        for variant in VARIANTS:
+            path = case.place(variant, settings.sources, scratch)
+            if path is not None:
+                paths[variant] = path
+    except (LookupError, subprocess.CalledProcessError) as error:
+        return row | {"reason": f"not run: {error}"}
+    reports = (settings.reports or scratch / "reports") / case.name
+    options = ["--budget", settings.budget, "--allow", settings.allow, "--device", settings.device]
+    options += ["--python", settings.python, "--report", str(reports.resolve()), "--write", "--output-format", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "perfmod", "tune", str(paths["tuned"]), *options, "--", *case.arguments],
+        # Not the script's folder, whose modules perfmod would meet.
+        cwd=scratch,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    row["seconds"] = round(time.perf_counter() - started, 1)
+    if done.returncode:
+        return row | {"reason": (done.stderr.strip().splitlines() or ["no output"])[-1]}
+    found = json.loads(done.stdout)
+    offers = {offer["numerics"]: {key: offer[key] for key in ("stack", "verdict", "reason", "ratio", "low", "high")}
+              for offer in found["offers"]}  # fmt: skip
+    row |= {"offers": offers, "best": found["best"], "trials": len(found["rows"]), "gpu": found["gpu"]}
+    row |= {"torch": found["torch"], "driver": found["driver"], "verdict": "proven" if found["best"] else "none"}
+    return row | timed(case, settings, paths)
+
+
+def timed(case: Case, settings: Settings, paths: dict[str, Path]) -> dict[str, Any]:
+    """Milliseconds of a step of each variant, in every round, and what is made of them."""
+    request = Request(
+        script=paths["original"],
+        against=None,
+        arguments=tuple(case.arguments),
+        device=settings.device,
+        python=settings.python,
+        steps=10,
+        quick=True,
+        nproc=None,
+        timeout=600.0,
+        numerics=None,
+        links=(),
+        command=shlex.join(sys.argv),
+    )
+    times: dict[str, list[float]] = {variant: [] for variant in paths}
+    with opened(request, lambda _text: None) as verification:
+        trees = {variant: Tree.of(path, ()) for variant, path in paths.items()}
+        sides = [
+            Side(variant, trees[variant], path.relative_to(trees[variant].root)) for variant, path in paths.items()
+        ]
+        for _ in range(settings.rounds):
+            for variant, (ran, _load) in zip(paths, verification.lab.time_by_turns(sides), strict=True):
+                reason = no_time(ran)
+                if reason:
+                    return {"reason": f"{variant}: {reason}"}
+                times[variant].append(round(mean_ms(ran), 4))
+    gains = [before / after for before, after in zip(times["original"], times["tuned"], strict=True)]
+    result: dict[str, Any] = {"ms": times, "gain": round(statistics.median(gains), 3)}
+    if "hand" in times:
+        of_hand = [hand / own for hand, own in zip(times["hand"], times["tuned"], strict=True)]
+        by_hand = [before / hand for before, hand in zip(times["original"], times["hand"], strict=True)]
+        result |= {"by_hand": round(statistics.median(by_hand), 3), "of_hand": round(statistics.median(of_hand), 3)}
+    return result
+
+
+def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
+    """One line per script."""
+    table = Table(title="As written, tuned, and made faster by hand")
+    for heading in ("script", "stack", "gain", "by hand", "of hand", "reason"):
+        table.add_column(heading, justify="left" if heading in ("script", "stack", "reason") else "right")
+    for row in rows:
+        best = row.get("offers", {}).get(row.get("best"), {})
+        numbers = [f"{row[key]:.2f}" if key in row else "" for key in ("gain", "by_hand", "of_hand")]
+        table.add_row(row["name"], best.get("stack", ""), *numbers, row["reason"])
+    console.print(table)
+
+
+def main() -> int:
+    """Tune what the command line asks for, print the table, and write the result; the exit code."""
+    assert __doc__
+    cases = [*(Case(name) for name in REFERENCE), *(Case(script.name, script) for script in scripts())]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sources", type=Path, help="folder with the repositories, as <owner>/<name>")
+    parser.add_argument("--json", type=Path, help="write the rows to this file")
+    parser.add_argument("--reports", type=Path, help="keep journals and evidence in this folder")
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=[case.name for case in cases])
+    parser.add_argument("--budget", default="5m", help="time for the search of each script")
+    parser.add_argument("--allow", default="precision", help="the widest class of results")
+    parser.add_argument("--rounds", type=int, default=5, help="processes of each variant that are timed")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the scripts")
+    args = parser.parse_args()
+
+    sources = args.sources.resolve() if args.sources is not None else None
+    settings = Settings(sources, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
+    chosen = [case for case in cases if args.only is None or case.name in args.only]
+    chosen = [case for case in chosen if case.public is None or sources is not None]
+    results = Results(args.json, [case.name for case in cases])
+    os.environ.setdefault("PERFMOD_CACHE_DIR", tempfile.mkdtemp(prefix="perfmod-tune-"))
+    for case in chosen:
+        with tempfile.TemporaryDirectory() as folder:
+            results.add(tuned(case, settings, Path(folder).resolve()))
+    rows = [results.rows[case.name] for case in chosen]
+    show(rows, Console() if sys.stdout.isatty() else Console(width=160))
+    return 0 if all(row.get("of_hand", 1.0) >= LEAST and row["verdict"] != "failed" for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

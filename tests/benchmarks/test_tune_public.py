@@ -1,0 +1,63 @@
+"""The variants of a script that `tune_public.py` times beside each other."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import shutil
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PATCH = """\
+--- a/train.py
++++ b/train.py
+@@ -1 +1 @@
+-pinned
++made faster
+"""
+
+
+@pytest.fixture
+def tune_public(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    module = importlib.import_module("tune_public")
+    (tmp_path / "hand").mkdir()
+    (tmp_path / "hand" / "example.patch").write_text(PATCH)
+    shutil.copytree(BENCHMARKS / "reference", tmp_path / "reference")
+    monkeypatch.setattr(module, "HERE", tmp_path)
+    return module
+
+
+def test_a_public_script_and_its_patch(tune_public: ModuleType, tmp_path: Path) -> None:
+    source = tmp_path / "sources" / "owner" / "name"
+    source.mkdir(parents=True)
+    (source / "train.py").write_text("pinned\n")
+    script = tune_public.PublicScript(
+        name="example",
+        repository="https://github.com/owner/name",
+        commit="0" * 40,
+        path="train.py",
+        sha256=hashlib.sha256(b"pinned\n").hexdigest(),
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    texts = [
+        tune_public.Case(script.name, script).place(variant, tmp_path / "sources", scratch).read_text()
+        for variant in tune_public.VARIANTS
+    ]
+    assert texts == ["pinned\n", "pinned\n", "made faster\n"]
+    (tmp_path / "other").mkdir()
+    assert tune_public.Case("unpatched", script).place("hand", tmp_path / "sources", tmp_path / "other") is None
+
+
+@pytest.mark.parametrize("name", ["masked_loss", "cifar_resnet18"])
+def test_a_reference_script_and_the_version_of_its_expert(tune_public: ModuleType, tmp_path: Path, name: str) -> None:
+    case, scratch = tune_public.Case(name), tmp_path / "scratch"
+    scratch.mkdir()
+    texts = [case.place(variant, None, scratch).read_text() for variant in tune_public.VARIANTS]
+    folder = BENCHMARKS / "reference" / name
+    original, expert = ((folder / f"{each}.py").read_text() for each in ("original", "expert"))
+    assert texts == [original, original, expert]
