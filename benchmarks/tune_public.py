@@ -1,12 +1,12 @@
 """`perfmod tune` on the reference scripts and on public ones, next to a stack of settings that was chosen by hand.
 
-    python benchmarks/tune_public.py [--sources DIR] [--json FILE] [--reports DIR] [--only NAME ...] [--budget 5m]
-                                     [--allow CLASS] [--rounds 5] [--device cuda|cpu] [--python PY]
+    python benchmarks/tune_public.py [--sources DIR] [--hand DIR] [--json FILE] [--reports DIR] [--only NAME ...]
+                                     [--budget 5m] [--allow CLASS] [--rounds 5] [--device cuda|cpu] [--python PY]
 
 The public scripts are those of `public_scripts.toml`, which `verify_public.py` describes; they are left out without
-`--sources`. A stack by hand is a patch of such a script, `hand/<name>.patch`, and the expert's version of a reference
-script. Whoever writes one does not know what perfmod writes, and may do everything but record the whole step as a CUDA
-graph.
+`--sources`. A stack by hand is a patch of such a script, `<name>.patch` in the folder of `--hand`, and the expert's
+version of a reference script. Whoever writes one does not know what perfmod writes, and may do everything but record
+the whole step as a CUDA graph. The patches hold lines of other people's scripts and are no part of this repository.
 
 Each script is tuned first. Then the script as written, as tuned and as made faster by hand are timed in turns, in
 processes that are warm at the same time, with new processes in each round. FILE gets a row for each script, after each
@@ -57,16 +57,11 @@ class Case:
     public: PublicScript | None = None
 
     @property
-    def patch(self) -> Path:
-        """What makes a public script faster by hand; need not be there."""
-        return HERE / "hand" / f"{self.name}.patch"
-
-    @property
     def arguments(self) -> Sequence[str]:
         """Of the script."""
         return self.public.arguments if self.public is not None else ()
 
-    def place(self, variant: str, sources: Path | None, scratch: Path) -> Path | None:
+    def place(self, variant: str, sources: Path | None, hand: Path | None, scratch: Path) -> Path | None:
         """Put a variant into a folder of its own; its script, or None where there is no such variant.
 
         Raises:
@@ -80,13 +75,14 @@ class Case:
             shutil.copy(source, folder / "train.py")
             (folder / "pyproject.toml").touch()
             return folder / "train.py"
-        if variant == "hand" and not self.patch.exists():
+        patch = hand / f"{self.name}.patch" if hand is not None else None
+        if variant == "hand" and (patch is None or not patch.exists()):
             return None
         assert sources is not None
         script = self.public.place(sources, folder)
         if variant == "hand":
             root = folder / self.public.slug.rpartition("/")[2]
-            subprocess.run(["git", "apply", "--unsafe-paths", str(self.patch)], cwd=root, check=True)
+            subprocess.run(["git", "apply", "--unsafe-paths", str(patch)], cwd=root, check=True)
         return script
 
 
@@ -95,6 +91,7 @@ class Settings:
     """The options of this program."""
 
     sources: Path | None
+    hand: Path | None
     reports: Path | None
     budget: str
     allow: str
@@ -110,7 +107,7 @@ def tuned(case: Case, settings: Settings, scratch: Path) -> dict[str, Any]:
     paths: dict[str, Path] = {}
     try:
         for variant in VARIANTS:
-            path = case.place(variant, settings.sources, scratch)
+            path = case.place(variant, settings.sources, settings.hand, scratch)
             if path is not None:
                 paths[variant] = path
     except (LookupError, subprocess.CalledProcessError) as error:
@@ -193,6 +190,7 @@ def main() -> int:
     cases = [*(Case(name) for name in REFERENCE), *(Case(script.name, script) for script in scripts())]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sources", type=Path, help="folder with the repositories, as <owner>/<name>")
+    parser.add_argument("--hand", type=Path, help="folder with a patch for each script, <name>.patch")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--reports", type=Path, help="keep journals and evidence in this folder")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[case.name for case in cases])
@@ -204,7 +202,8 @@ def main() -> int:
     args = parser.parse_args()
 
     sources = args.sources.resolve() if args.sources is not None else None
-    settings = Settings(sources, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
+    hand = args.hand.resolve() if args.hand is not None else None
+    settings = Settings(sources, hand, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
     chosen = [case for case in cases if args.only is None or case.name in args.only]
     chosen = [case for case in chosen if case.public is None or sources is not None]
     results = Results(args.json, [case.name for case in cases])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -26,8 +25,6 @@ def tune_public(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     module = importlib.import_module("tune_public")
     (tmp_path / "hand").mkdir()
     (tmp_path / "hand" / "example.patch").write_text(PATCH)
-    shutil.copytree(BENCHMARKS / "reference", tmp_path / "reference")
-    monkeypatch.setattr(module, "HERE", tmp_path)
     return module
 
 
@@ -45,19 +42,22 @@ def test_a_public_script_and_its_patch(tune_public: ModuleType, tmp_path: Path) 
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     texts = [
-        tune_public.Case(script.name, script).place(variant, tmp_path / "sources", scratch).read_text()
+        tune_public.Case(script.name, script)
+        .place(variant, tmp_path / "sources", tmp_path / "hand", scratch)
+        .read_text()
         for variant in tune_public.VARIANTS
     ]
     assert texts == ["pinned\n", "pinned\n", "made faster\n"]
     (tmp_path / "other").mkdir()
-    assert tune_public.Case("unpatched", script).place("hand", tmp_path / "sources", tmp_path / "other") is None
+    unpatched = tune_public.Case("unpatched", script)
+    assert unpatched.place("hand", tmp_path / "sources", tmp_path / "hand", tmp_path / "other") is None
 
 
 @pytest.mark.parametrize("name", ["masked_loss", "cifar_resnet18"])
 def test_a_reference_script_and_the_version_of_its_expert(tune_public: ModuleType, tmp_path: Path, name: str) -> None:
     case, scratch = tune_public.Case(name), tmp_path / "scratch"
     scratch.mkdir()
-    texts = [case.place(variant, None, scratch).read_text() for variant in tune_public.VARIANTS]
+    texts = [case.place(variant, None, None, scratch).read_text() for variant in tune_public.VARIANTS]
     folder = BENCHMARKS / "reference" / name
     original, expert = ((folder / f"{each}.py").read_text() for each in ("original", "expert"))
     assert texts == [original, original, expert]
