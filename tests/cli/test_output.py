@@ -12,6 +12,7 @@ import cli_fakes
 import pytest
 from cli_fakes.running import Run, RunProcess, Write
 
+from perfmod.codemods.catalog import PRESETS
 from perfmod.errors import ExitCode
 
 ALL = "torch_slow()\ntorch_risky()\ntorch_optional()\ntorch_kept()\ntorch_minor()\n"
@@ -116,8 +117,9 @@ for batch in range(10):
     (tmp_path / "train.py").write_text(script)
     command = [sys.executable, "-m", "perfmod", "apply", "train.py", "--dry-run"]
     first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    (line,) = [line for line in first.stderr.splitlines() if " on request: " in line]
+    (line,) = [line for line in first.stderr.splitlines() if "--preset" in line]
     assert line.endswith(" on request: `perfmod apply train.py --preset fast` applies them")
+    assert not any(f"--extend-select {code}" in first.stderr for code in PRESETS["fast"])
     second = subprocess.run([*command, "--preset", "fast"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert f"{line.partition(' ')[0]} rewrites in 1 of 1 file" in second.stderr
 
