@@ -53,7 +53,8 @@ def allowed(floor: str, name: str) -> bool:
 
 @pytest.mark.parametrize("floor", FLOORS)
 def test_imports_stay_on_their_floor(floor: str) -> None:
-    files = sources(floor)
+    # What is put into users' scripts needs torch, and is never imported here.
+    files = [path for path in sources(floor) if path.parent.name != "recorder"]
     assert files
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {name}"

@@ -1,0 +1,105 @@
+"""What is written for a recorded step: the function of its lines, the line that records it, and the call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import parameters
+from perfmod.transforms.finding import Edit
+from perfmod.transforms.writing import statement_start
+
+
+def step_place(file: FileFacts, found: Parts) -> Round:
+    """In front of what the step is defined: the function around the loop, or the outermost loop that it can stand
+    before.
+    """
+    scope = found.loop if isinstance(found.loop, cst.FunctionDef) else file.tree.scope(found.loop)
+    is_outer = isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module)
+    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in found.closed):
+        return cst.ensure_type(scope, cst.FunctionDef)
+    if isinstance(found.loop, cst.FunctionDef):
+        raise NotRecorded(found.loop, f"`{found.loop.name.value}` runs one step, and what it trains is made elsewhere")
+    for loop in reversed([found.loop, *file.tree.loops(found.loop)]):
+        if not any(file.tree.is_within(d.node, loop) for d in found.closed):
+            return loop
+    return found.loop
+
+
+def step_name(place: cst.CSTNode, taken: set[str]) -> str:
+    """A name for the function that is not taken yet; from now on it is."""
+    name = f"{place.name.value}_step" if isinstance(place, cst.FunctionDef) else "train_step"
+    while name in taken:
+        name = f"graphed_{name}"
+    taken.add(name)
+    return name
+
+
+def step_function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, optimizers: Sequence[str]) -> Edit:
+    """The function of the moved lines, and the line that records it."""
+    source = file.source
+    start = statement_start(source, place)  # type: ignore[arg-type]
+    at = source.line_start(start)
+    while at and re.fullmatch(r"[ \t]*#.*\r?\n", source.text[source.line_start(at - 1) : at]):
+        at = source.line_start(at - 1)
+    outer = source.indentation(start)
+    old = source.indentation(source.span(found.moved[0])[0])
+    unit = old.removeprefix(source.indentation(source.span(found.loop)[0])) or "    "
+    lines = "".join(_block(file, found.loop, line) for line in found.moved).lstrip("\r\n")
+    body = "".join(_shifted(line, old, outer + unit) for line in lines.splitlines(keepends=True))
+    result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
+    above = source.text[:at].rstrip(" \t\r\n")
+    wanted = 2 if not outer else 0 if above.endswith(":") else 1
+    present = source.text[len(above) : at].count("\n") - 1
+    blank = "\n" * (2 if not outer else 1)
+    record = f"{outer}{name} = GraphedStep({name}, [{', '.join(optimizers)}])\n"
+    head = "\n" * max(0, wanted - present) + f"{outer}def {name}({', '.join(found.given)}):\n"
+    text = head + body.replace("\r\n", "\n") + result + blank + record
+    return Edit(at, at, (text + ("\n\n" if isinstance(place, cst.FunctionDef) else "\n")).replace("\n", source.newline))
+
+
+def _shifted(line: str, old: str, new: str) -> str:
+    return new + line.removeprefix(old) if line.startswith(old) else line
+
+
+def _block(file: FileFacts, loop: Round, line: cst.BaseStatement) -> str:
+    start, end = _block_span(file, loop, line)
+    text = file.source.text[start:end]
+    return text if text.endswith(("\n", "\r")) else text + file.source.newline
+
+
+def _block_span(file: FileFacts, loop: Round, line: cst.BaseStatement) -> tuple[int, int]:
+    """The lines of a statement, from behind the one above: with its comments and blank lines."""
+    body = cst.ensure_type(loop.body, cst.IndentedBlock).body
+    index = body.index(line)
+    above = file.source.span(body[index - 1])[1] if index else _head_end(file, loop)
+    return file.source.line_end(above), file.source.line_end(file.source.span(line)[1])
+
+
+def _head_end(file: FileFacts, loop: Round) -> int:
+    """The end of the line in front of a loop's first comment or statement."""
+    if isinstance(loop, cst.FunctionDef):
+        return max([file.source.span(loop.name)[1], *(file.source.span(each)[1] for each in parameters(loop))])
+    return file.source.span(loop.iter if isinstance(loop, cst.For) else loop.test)[1]
+
+
+def step_call(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:
+    """The call in the place of the lines that are moved, and the reports behind it."""
+    source = file.source
+    for line in found.early:
+        yield Edit(*_block_span(file, found.loop, line), "")
+    main = [line for line in found.moved if line not in found.early]
+    start, end = _block_span(file, found.loop, main[0])[0], _block_span(file, found.loop, main[-1])[1]
+    indent = source.indentation(source.span(main[0])[0])
+    result = f"{', '.join(found.returned)} = " if found.returned else ""
+    alone = ".clone()" if found.kept and len(found.returned) == 1 else ""
+    text = f"{indent}{result}{name}({', '.join(found.given)}){alone}\n"
+    if not alone:
+        text += "".join(f"{indent}{each} = {each}.clone()\n" for each in found.kept)
+    blank = re.match(r"(?:[ \t]*\r?\n)*", source.text[start:end])
+    text = text.replace("\n", source.newline) + "".join(_block(file, found.loop, line) for line in found.late)
+    yield Edit(start, end, (blank.group() if blank else "") + text)
