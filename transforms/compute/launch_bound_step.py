@@ -37,6 +37,7 @@ from pathlib import Path
 import libcst as cst
 
 from perfmod.transforms.compute import _optimizers
+from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._recordable import draws, obstacle_of_files
 from perfmod.transforms.compute._step_edits import step_call, step_function, step_name, step_place
 from perfmod.transforms.compute._step_parts import (
@@ -50,18 +51,14 @@ from perfmod.transforms.compute._step_parts import (
     zeroing,
 )
 from perfmod.transforms.facts.accelerators import uses_accelerator
-from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_any, is_true, walk_scope
-from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
-from perfmod.transforms.keywords import add_keyword
+from perfmod.transforms.facts.tree import find_any, walk_scope
+from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.waits import is_wait
 
 _NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
-_FUSED = ("Adam", "AdamW")
-_CAPTURABLE = ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop")
 
 
 @cache
@@ -129,7 +126,7 @@ class LaunchBoundStep(Rule):
         if changed is not None:
             raise changed
         _require_zeroed(file, loop, steps)
-        settings = [edit for call in steps for edit in _settings(file, call)]
+        settings = [edit for call in steps for edit in capturable_form(file, call)]
         place = step_place(file, found)
         name = step_name(place, taken)
         edits = [
@@ -174,37 +171,3 @@ def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> 
         is_only = len({file.code(owner(each)) for each in steps}) == 1
         if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
             raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")
-
-
-def _settings(file: FileFacts, step: cst.Call) -> tuple[Edit, ...]:
-    """What an optimizer has to be told, so that nothing in its step is counted on the host."""
-    value = file.value(owner(step))
-    made = value.call
-    if step.args:
-        raise NotRecorded(step, "the optimizer evaluates the model again by a closure")
-    if made is None or has_star(made):
-        raise NotRecorded(step, f"how `{file.code(owner(step))}` is made is not in sight")
-    kind = (value.name or "").rpartition(".")[2]
-    if value.cls is not None or kind not in ("SGD", *_FUSED, *_CAPTURABLE):
-        raise NotRecorded(made, f"`{file.code(made.func)}` may count its steps on the host")
-    if kind == "SGD" or is_true(argument(made, "capturable")):
-        return ()
-    obstacle = _optimizers.obstacle(file, made)
-    if obstacle:
-        raise NotRecorded(made, obstacle)
-    for setting in ("capturable", "fused", "foreach", "differentiable"):
-        given = argument(made, setting)
-        if given is not None and not (setting == "fused" and is_true(given)):
-            raise NotRecorded(made, f"`{setting}={file.code(given)}` chooses the implementation already")
-    if kind in _CAPTURABLE:
-        return add_keyword(file.source_of(made), made, f"capturable={_is_on_cuda(file, made)}")
-    added = ["capturable=True"] if argument(made, "fused") is not None else ["fused=True", "capturable=True"]
-    return add_keyword(file.source_of(made), made, *added)
-
-
-def _is_on_cuda(file: FileFacts, made: cst.Call) -> str:
-    """Whether parameters are on CUDA, as code: an optimizer without a fused form is only capturable there."""
-    models, given = _optimizers.models(made), argument(made, "params", 0)
-    if len(models) != 1 or given is None or file.code(given) != f"{file.code(models[0])}.parameters()":
-        raise NotRecorded(made, f"`{file.code(made.func)}` can be recorded on CUDA only, and where it is does not show")
-    return f"next({file.code(given)}).is_cuda"
