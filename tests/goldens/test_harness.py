@@ -223,3 +223,14 @@ def test_fewer_lines_may_be_printed_where_that_is_declared(after: str, same: boo
     found = differences(before, {**before, "printed": after}, Numerics.BEHAVIOURAL)
     assert (not found) is same
     assert differences(before, {**before, "returned": torch.zeros(1)}, Numerics.BEHAVIOURAL)
+
+
+def test_leaves_the_switches_of_torch_as_they_were(folder: Path) -> None:
+    code = b"""import torch
+torch.autograd.set_detect_anomaly(True)
+def probe():
+    torch.set_default_dtype(torch.float64)
+"""
+    assert compare_probes(code, code, Numerics.BITWISE, folder) == []
+    assert not torch.is_anomaly_enabled()
+    assert torch.get_default_dtype() == torch.float32

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from golden_harness.compare import differences
 from golden_harness.make import FLAVOURS, MASKS, Make
 from golden_harness.probe import Outcome, arguments, load, run
+from golden_harness.settings import restored_settings
 from perfmod.transforms.finding import Numerics
 
 TRIALS: Final = len(FLAVOURS) * len(MASKS)
@@ -66,13 +67,14 @@ def compare_probes(
 
 
 def _outcomes(code: bytes, side: str, folder: Path, trial: int, device: str, *, nudge: bool = False) -> list[Outcome]:
-    module, printed = load(code, f"golden_{side}", folder, seed=trial)
     outcomes = []
-    for index, args in enumerate(arguments(module, Make(trial, device))):
-        if nudge:
-            _nudge(args, seed=trial)
-        outcome = run(module.probe, args, seed=1000 * trial + index)
-        outcomes.append({**outcome, "printed at import": printed})
+    with restored_settings():
+        module, printed = load(code, f"golden_{side}", folder, seed=trial)
+        for index, args in enumerate(arguments(module, Make(trial, device))):
+            if nudge:
+                _nudge(args, seed=trial)
+            outcome = run(module.probe, args, seed=1000 * trial + index)
+            outcomes.append({**outcome, "printed at import": printed})
     return outcomes
 
 
@@ -128,9 +130,8 @@ def count_syncs(code: bytes, hot: str, folder: Path) -> int:
     Raises:
         NothingShown: the probe raised, or called `hot` only once.
     """
-    module, _ = load(code, "golden_counted", folder)
     counts: list[int] = []
-    with _counting(module, hot, counts):
+    with restored_settings(), _counting(module := load(code, "golden_counted", folder)[0], hot, counts):
         for trial in range(2):
             for index, args in enumerate(arguments(module, Make(trial, "cuda"))):
                 outcome = run(module.probe, args, seed=index)
