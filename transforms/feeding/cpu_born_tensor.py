@@ -19,7 +19,13 @@ Operations between the two are done on the device as well, as long as they give 
 masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
 division may be rounded differently, which is an open question. Random tensors (`torch.rand`, `torch.randn`,
 `torch.randint`) would use the device's generator instead of the CPU's and get other random numbers of the same
-distribution: they are on request, `--extend-select PM206`.
+distribution: they are on request, `--extend-select PM206`. So is the noise that NumPy draws for a step:
+
+    z = torch.from_numpy(np.random.normal(0, 1, (n, 100))).float().to(device)
+    z = torch.randn(n, 100, device=device)
+
+    z = Variable(Tensor(np.random.normal(0, 1, (n, 100))))  # Tensor is torch.cuda.FloatTensor, or that of the CPU
+    z = Variable(Tensor(n, 100).normal_())
 
 Tensors in a `Variable` are of low impact, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
@@ -52,10 +58,13 @@ from perfmod.transforms.feeding._born_types import (
 )
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.feeding._like import like
+from perfmod.transforms.feeding._numpy_noise import numpy_noise
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import replace
+
+_OTHER_NUMBERS = "different random numbers: drawn on the device instead of the CPU"
 
 
 class CpuBornTensor(Rule):
@@ -72,7 +81,7 @@ class CpuBornTensor(Rule):
     status = Status.PREVIEW
     triggers = frozenset(
         {"zeros", "ones", "full", "empty", "arange", "eye", "linspace", "logspace", "rand", "randn", "randint",
-         "randperm", "normal", "fill_", "zero_"}
+         "randperm", "normal", "fill_", "zero_", "uniform", "random", "random_sample", "standard_normal"}
     )  # fmt: skip
     references = (
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#create-tensors-directly-on-the-target-device",
@@ -87,8 +96,7 @@ class CpuBornTensor(Rule):
         """Every tensor that a step makes on the host and moves."""
         for call in _moves(file):
             birth = born(file, call) or legacy_fill(file, call)
-            steps = file.steps
-            if birth is None or not (steps.reaches(call) or steps.may_run(call) or in_evaluation(file, call)):
+            if birth is None or not _is_repeated(file, call):
                 continue
             where = target(file, call, birth.call)
             if where is None:
@@ -102,13 +110,23 @@ class CpuBornTensor(Rule):
                 yield self.refused(file, call, reason)
             else:
                 yield self._finding(file, call, birth, where)
+        for noise in numpy_noise(file):
+            if not _is_repeated(file, noise.node):
+                continue
+            if noise.refusal:
+                yield self.refused(file, noise.node, noise.refusal)
+                continue
+            yield self.found(
+                file, noise.node, _OTHER_NUMBERS, noise.edits,
+                safety=Safety.OPT_IN, numerics=Numerics.SAMPLING, imports=noise.imports,
+            )  # fmt: skip
 
     def _finding(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> Finding:
         safety, numerics = Safety.SAFE, Numerics.BITWISE
         reason = "the same values, dtype and shape, created on the device"
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
-            reason = "different random numbers: drawn on the device instead of the CPU"
+            reason = _OTHER_NUMBERS
         elif is_rounded(file, birth):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
@@ -168,6 +186,11 @@ class CpuBornTensor(Rule):
         if isinstance(file.tree.parent(call), (cst.Assign, cst.Return)) and "\n" not in file.code(call):
             edits += [Edit(*source.span(each), "") for each in (*call.func.value.lpar, *call.func.value.rpar)]
         return (*add_keyword(source, birth.call, text, wrap=False), *chain.from_iterable(others), *edits)
+
+
+def _is_repeated(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a step of a training or an evaluation may run it."""
+    return file.steps.reaches(call) or file.steps.may_run(call) or in_evaluation(file, call)
 
 
 def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
