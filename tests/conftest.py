@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import zlib
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts jobs in the background so, and the tests of Ctrl-C would wait for what they interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

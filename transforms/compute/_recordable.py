@@ -125,7 +125,7 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
         return Obstacle(call, f"`{_short(file, call)}` draws on the host")
     if name.startswith(_HOST):
         return Obstacle(call, f"`{_short(file, call)}` would run only once")
-    if name in _FROM_NUMBERS:
+    if name in _FROM_NUMBERS and not _is_empty(file, call):
         return Obstacle(call, f"`{_short(file, call)}` copies numbers from the host")
     value = file.value(call)
     if name.startswith("torch.") and value.is_tensor and value.device is Device.CPU:
@@ -133,11 +133,23 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
     if not isinstance(call.func, cst.Attribute):
         return None
     method, owner = call.func.attr.value, call.func.value
-    if method in _KEEPING and _outlives(file, owner) and not file.value(owner).is_tensor:
+    if (
+        method in _KEEPING
+        and not name.startswith("torch.")
+        and _outlives(file, owner)
+        and not file.value(owner).is_tensor
+    ):
         return Obstacle(call, f"`{_short(file, call)}` changes a value in Python")
     if method in ("to", "cuda") and file.value(owner).device is Device.CPU:
         return Obstacle(call, f"`{_short(file, call)}` copies from the host")
     return None
+
+
+def _is_empty(file: FileFacts, call: cst.Call) -> bool:
+    """Whether an old constructor is given sizes and reserves memory on the device: `torch.cuda.FloatTensor(n, 100)`."""
+    where = file.values.placement.device_of_types(file.values.placement.tensor_types(call.func))
+    is_sized = bool(call.args) and all(file.value(arg.value).kind is Kind.NUMBER for arg in call.args)
+    return where is Device.ACCELERATOR and is_sized
 
 
 def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
@@ -160,7 +172,7 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
         value = file.value(node.func.value)
         if value.kind is not Kind.MODULE and value.device is not Device.ACCELERATOR:
             return Obstacle(node, f"`{_short(file, node)}` may copy from the host")
-    is_usual = isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_TENSORS
+    is_usual = (isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_TENSORS) or _is_empty(file, node)
     if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
         return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
     return None

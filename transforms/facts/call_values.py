@@ -69,6 +69,11 @@ class CallValues:
             return self._module_call(node, target)
         if target.kind is Kind.OBJECT and target.name is not None and target.call is None:
             return self._library_call(node, target.name)  # a class or function that is kept: `self.loss = nn.MSELoss`
+        types = self._placement.tensor_types(node.func)
+        if types:
+            dtypes = {dtype_named(torch_api.TENSOR_TYPES[name]) for name in types}
+            dtype = dtypes.pop() if len(dtypes) == 1 else None
+            return Value(Kind.TENSOR, device=self._placement.device_of_types(types), dtype=dtype)
         found = UNKNOWN
         if isinstance(node.func, cst.Attribute):
             found = self._method_call(node, node.func, self._values.of(node.func.value))
@@ -111,7 +116,7 @@ class CallValues:
     def _instance(self, node: cst.Call, cls: ClassFacts) -> Value:
         if cls.derives("torch.utils.data.DataLoader"):
             return Value(Kind.LOADER, cls=cls, call=node)
-        if cls.derives("torch.optim."):
+        if cls.derives("torch.optim.") and not cls.derives("torch.optim.lr_scheduler."):
             return Value(Kind.OPTIMIZER, cls=cls, call=node)
         losses = {base for each in cls.lineage() for base in each.bases} & torch_api.LOSS_MODULES
         if losses and cls.method("forward") is None and cls.method("__init__") is None:
@@ -357,7 +362,9 @@ class CallValues:
             return Value(Kind.TEXT)
         if method == "type" and node.args:
             dtype = self._placement.dtype_of(node.args[0].value)
-            return Value(Kind.TENSOR, device=base.device, dtype=dtype, rank=base.rank, origin=base.origin)
+            types = self._placement.tensor_types(node.args[0].value)
+            device = self._placement.device_of_types(types) or base.device
+            return Value(Kind.TENSOR, device=device, dtype=dtype, rank=base.rank, origin=base.origin)
         if method.startswith("new_"):
             where = argument(node, "device")
             dtype = self._placement.dtype_argument(node) if argument(node, "dtype") is not None else base.dtype

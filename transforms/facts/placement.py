@@ -142,6 +142,27 @@ class Placement:
     def _sets(node: cst.Assign, code: str) -> bool:
         return any(dotted(target.target) == code for target in node.targets)
 
+    def tensor_types(self, node: cst.BaseExpression, depth: int = 3) -> frozenset[str]:
+        """The old types of tensors that an expression may be, `torch.cuda.FloatTensor if cuda else torch.FloatTensor`
+        or a name for that; none where it may be anything else.
+        """
+        if isinstance(node, cst.IfExp):
+            branches = self.tensor_types(node.body, depth), self.tensor_types(node.orelse, depth)
+            return frozenset().union(*branches) if all(branches) else frozenset()
+        if isinstance(node, cst.SimpleString):
+            return frozenset({str(node.evaluated_value)} & torch_api.TENSOR_TYPES.keys())
+        if depth and self._flow.is_variable(node):
+            bound = self._flow.definitions(node)
+            found = [self.tensor_types(d.value, depth - 1) if d.value is not None and not d.path else () for d in bound]
+            return frozenset().union(*found) if all(found) else frozenset()
+        return frozenset({self._names.qualified(node) or ""} & torch_api.TENSOR_TYPES.keys())
+
+    def device_of_types(self, types: frozenset[str]) -> Device | None:
+        """Where tensors of old types lie, where a device is there; None without any type."""
+        if not types:
+            return None
+        return Device.ACCELERATOR if any(name.startswith("torch.cuda.") for name in types) else Device.CPU
+
     def dtype_argument(self, node: cst.Call) -> DType | None:
         """The type that `dtype=` names."""
         given = argument(node, "dtype")

@@ -15,7 +15,10 @@ TENSOR_TYPES = {
     "torch.ByteTensor": "integer",
     "torch.BoolTensor": "bool",
     "torch.cuda.FloatTensor": "floating",
+    "torch.cuda.DoubleTensor": "floating",
+    "torch.cuda.HalfTensor": "floating",
     "torch.cuda.LongTensor": "integer",
+    "torch.cuda.IntTensor": "integer",
     "torch.cuda.ByteTensor": "integer",
     "torch.cuda.BoolTensor": "bool",
 }

@@ -19,13 +19,15 @@ Operations between the two are done on the device as well, as long as they give 
 masks, casts of zeros and ones, sums and products with numbers and with tensors that are made in the same expression. A
 division may be rounded differently, which is an open question. Random tensors (`torch.rand`, `torch.randn`,
 `torch.randint`) would use the device's generator instead of the CPU's and get other random numbers of the same
-distribution: they are on request, `--extend-select PM206`. So is the noise that NumPy draws for a step:
+distribution: they are on request, `--extend-select PM206`.
+
+Arrays of NumPy that become a tensor at once are made on the device, too. Of its noise the same holds as above:
+
+    valid = Variable(Tensor(np.ones((n, 1))))  # Tensor is torch.cuda.FloatTensor, or that of the CPU
+    valid = Variable(Tensor(n, 1).fill_(1.0))
 
     z = torch.from_numpy(np.random.normal(0, 1, (n, 100))).float().to(device)
     z = torch.randn(n, 100, device=device)
-
-    z = Variable(Tensor(np.random.normal(0, 1, (n, 100))))  # Tensor is torch.cuda.FloatTensor, or that of the CPU
-    z = Variable(Tensor(n, 100).normal_())
 
 Tensors in a `Variable` are of low impact, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
@@ -58,12 +60,13 @@ from perfmod.transforms.feeding._born_types import (
 )
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.feeding._like import like
-from perfmod.transforms.feeding._numpy_noise import numpy_noise
+from perfmod.transforms.feeding._numpy_births import numpy_births
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import replace
 
+_SAME = "the same values, dtype and shape, created on the device"
 _OTHER_NUMBERS = "different random numbers: drawn on the device instead of the CPU"
 
 
@@ -110,20 +113,22 @@ class CpuBornTensor(Rule):
                 yield self.refused(file, call, reason)
             else:
                 yield self._finding(file, call, birth, where)
-        for noise in numpy_noise(file):
-            if not _is_repeated(file, noise.node):
+        for made in numpy_births(file):
+            if not _is_repeated(file, made.node):
                 continue
-            if noise.refusal:
-                yield self.refused(file, noise.node, noise.refusal)
-                continue
-            yield self.found(
-                file, noise.node, _OTHER_NUMBERS, noise.edits,
-                safety=Safety.OPT_IN, numerics=Numerics.SAMPLING, imports=noise.imports,
-            )  # fmt: skip
+            if made.refusal:
+                yield self.refused(file, made.node, made.refusal)
+            elif made.is_random:
+                yield self.found(
+                    file, made.node, _OTHER_NUMBERS, made.edits,
+                    safety=Safety.OPT_IN, numerics=Numerics.SAMPLING, imports=made.imports,
+                )  # fmt: skip
+            else:
+                yield self.found(file, made.node, _SAME, made.edits, imports=made.imports)
 
     def _finding(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> Finding:
         safety, numerics = Safety.SAFE, Numerics.BITWISE
-        reason = "the same values, dtype and shape, created on the device"
+        reason = _SAME
         if birth.is_random:
             safety, numerics = Safety.OPT_IN, Numerics.SAMPLING
             reason = _OTHER_NUMBERS

@@ -1,4 +1,4 @@
-"""PM206 on the noise that NumPy draws for a step: what is written draws the same distribution on the device."""
+"""PM206 on arrays that NumPy makes for a step: what is written makes the same, or draws the same, on the device."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ WRITTEN = [
     ("LongTensor(np.random.randint(0, 10, n))", "LongTensor(n).random_(0, 10)"),
     ("torch.cuda.FloatTensor(np.random.randn(n, 5))", "torch.cuda.FloatTensor(n, 5).normal_()"),
 ]  # fmt: skip
+CONSTANTS = [
+    ("Variable(Tensor(np.ones((n, 1))), requires_grad=False)",
+     "Variable(Tensor(n, 1).fill_(1.0), requires_grad=False)"),
+    ("Tensor(np.zeros((n, *x.shape[1:])))", "Tensor(n, *x.shape[1:]).zero_()"),
+    ("LongTensor(np.ones(n))", "LongTensor(n).fill_(1.0)"),
+    ("torch.from_numpy(np.zeros((n, 3))).float().to(device)", "torch.zeros(n, 3, device=device)"),
+    ("torch.from_numpy(np.ones(n)).to(device)", "torch.ones(n, dtype=torch.float64, device=device)"),
+    ("torch.tensor(np.ones((n, 3)), dtype=torch.long, device=device)",
+     "torch.ones(n, 3, dtype=torch.int64, device=device)"),
+]  # fmt: skip
 
 
 def run(body: str, *, selected: bool = True) -> FileResult:
@@ -67,9 +77,30 @@ def body(result: FileResult) -> str:
     return after[after.index("made = ") + len("made = ") : after.index("\n    model(")]
 
 
+def evaluated(code: str) -> torch.Tensor:
+    """What code makes, on the CPU."""
+    names = {
+        "np": np, "torch": torch, "Variable": torch.autograd.Variable, "Tensor": torch.FloatTensor,
+        "LongTensor": torch.LongTensor, "device": "cpu", "n": 4000, "x": torch.zeros(4000, 3),
+    }  # fmt: skip
+    made = eval(code.replace("cuda.", "").replace(".cuda()", "").replace('device="cuda"', 'device="cpu"'), names)
+    assert isinstance(made, torch.Tensor)
+    return made
+
+
 @pytest.mark.parametrize(("before", "after"), WRITTEN)
 def test_is_drawn_on_the_device(before: str, after: str) -> None:
     assert body(run(before)) == after
+
+
+@pytest.mark.parametrize(("before", "after"), CONSTANTS)
+def test_constants_are_made_on_the_device(before: str, after: str) -> None:
+    result = run(before, selected=False)
+    assert body(result) == after
+    assert [(f.safety, f.numerics) for f in result.applied] == [(Safety.SAFE, Numerics.BITWISE)]
+    old, new = evaluated(before), evaluated(after)
+    assert old.dtype == new.dtype
+    assert torch.equal(old, new)
 
 
 def test_is_on_request() -> None:
@@ -81,16 +112,9 @@ def test_is_on_request() -> None:
 @pytest.mark.parametrize(("before", "after"), WRITTEN)
 def test_has_the_same_distribution(before: str, after: str) -> None:
     """On the CPU, where both sides run: shape, type and, of many numbers, mean, spread, least and largest."""
-    names = {
-        "np": np, "torch": torch, "Variable": torch.autograd.Variable, "Tensor": torch.FloatTensor,
-        "LongTensor": torch.LongTensor, "device": "cpu", "n": 4000, "x": torch.zeros(4000, 3),
-    }  # fmt: skip
     np.random.seed(0)
     torch.manual_seed(0)
-    old, new = (
-        eval(code.replace("cuda.", "").replace(".cuda()", "").replace('device="cuda"', 'device="cpu"'), names)  # noqa: S307
-        for code in (before, after)
-    )
+    old, new = evaluated(before), evaluated(after)
     assert (old.shape, old.dtype) == (new.shape, new.dtype)
     for figure in (torch.mean, torch.std):
         assert float(figure(new.double())) == pytest.approx(float(figure(old.double())), abs=0.15)
