@@ -340,7 +340,7 @@ def _waits(file: FileFacts, asked: Operation) -> bool:
     if asked.tensor is None:
         return True
     value = file.value(asked.tensor)
-    value = value.present or value
+    value = value.when_used
     if value.kind is Kind.UNKNOWN:
         is_written = asked.code == "PM112" and value.device is Device.ACCELERATOR
         return asked.is_named or is_written or (asked.code == "PM106" and _is_reduced(file, asked.tensor))

@@ -253,6 +253,15 @@ STATEMENTS = {
     "type by choice": ("d = torch.long if n else torch.float16\nuse(v.to(d))", "tensor accelerator ? 1"),
     "type of a parameter": ("use(i.to(u))", "tensor accelerator ? 1"),
     "device of a parameter": ("device = u\nuse(i.to(device))", "tensor accelerator integer 1"),
+    "old type by choice": ("T = torch.cuda.LongTensor if n else torch.LongTensor\nuse(host.type(T))",
+        "tensor accelerator integer 1"),
+    "old type of the CPU": ("T = torch.FloatTensor\nuse(v.type(T))", "tensor cpu floating 1"),
+    "old type out of sight": ("use(host.type(u))", "tensor cpu ? 1"),
+    "made by an old type": ("T = torch.cuda.FloatTensor if n else torch.FloatTensor\nuse(T(3, 4))",
+        "tensor accelerator floating ?"),
+    "made by one of two functions": ("T = torch.cuda.FloatTensor if n else u\nuse(T(3, 4))", "unknown"),
+    "scheduler": ("class Warm(torch.optim.lr_scheduler.LRScheduler):\n    pass\nuse(Warm(u))", "instance"),
+    "optimizer of its own": ("class Own(torch.optim.SGD):\n    pass\nuse(Own(u))", "optimizer"),
     "collected": ("kept = []\nfor k in range(3):\n    kept.append(v)\nuse(kept[0])", "tensor accelerator floating 1"),
     "collected, then given other elements": (("kept = []\nfor k in range(3):\n    kept.append(v)\n"
           "kept[:] = torch.stack(kept).tolist()\nuse(kept[0])"), "unknown"),
@@ -569,3 +578,18 @@ def test_losses_that_are_chosen_derived_and_kept(criterion: str, call: str) -> N
 def test_a_class_that_is_kept_and_may_be_another(other: str) -> None:
     code = LOSSES.replace("CRITERION", "Head").replace("CALL", "self.criterion()(x, y)")
     assert asked(f"{code}\n        {other}") == ["unknown"]
+
+
+def test_what_may_be_none_is_known_when_it_is_used() -> None:
+    file = facts(
+        "import torch\n"
+        "class Trainer:\n"
+        "    def __init__(self, model):\n"
+        "        self.optimizer = None\n"
+        "    def run(self, model):\n"
+        "        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "        use(self.optimizer)\n"
+    )
+    (node,) = used(file)
+    assert file.value(node).kind is Kind.UNKNOWN
+    assert file.value(node).when_used.kind is Kind.OPTIMIZER

@@ -18,7 +18,7 @@ _CAPTURABLE = ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop
 
 def capturable_form(file: FileFacts, step: cst.Call) -> tuple[Edit, ...]:
     """What an optimizer has to be told, so that nothing in its step is counted on the host."""
-    value = file.value(owner(step))
+    value = file.value(owner(step)).when_used
     made = value.call
     if step.args:
         raise NotRecorded(step, "the optimizer evaluates the model again by a closure")

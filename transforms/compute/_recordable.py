@@ -63,8 +63,9 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
 
 def obstacle(file: FileFacts, statement: cst.CSTNode) -> Obstacle | None:
     """What keeps a statement of a step, or what it calls, from being recorded."""
+    outputs = outputs_of(file, statement)
     for node in walk_scope(statement):
-        found = _obstacle_at(file, node) or _obstacle_of_own(file, node)
+        found = _obstacle_at(file, node, outputs) or _obstacle_of_own(file, node)
         if found is not None:
             return found
     for function in reached(file, statement):
@@ -89,21 +90,34 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
     return list(found)
 
 
-def _obstacle_at(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
-    """What a node of a step, or of a function that it calls, is."""
+def outputs_of(file: FileFacts, statement: cst.CSTNode) -> list[cst.Attribute]:
+    """The attributes in which a statement keeps tensors for whoever reads them behind the step: `self.loss`."""
+    return [
+        target
+        for node in walk_scope(statement)
+        if isinstance(node, cst.Assign)
+        for target in targets_of(node)
+        if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name)
+        if file.value(target).when_used.kind in (Kind.TENSOR, Kind.UNKNOWN) and not file.value(target.value).is_tensor
+    ]
+
+
+def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attribute] = ()) -> Obstacle | None:
+    """What a node of a step, or of a function that it calls, is; `outputs` are given out by the step."""
     if is_wait(file, node):
         return Obstacle(node, f"`{_short(file, node)}` waits for the device")
     if isinstance(node, (cst.Global, cst.Nonlocal)):
         return Obstacle(node, f"`{file.code(node)}` changes a value in Python")
     if isinstance(node, (cst.Yield, cst.Await)):
         return Obstacle(node, "a generator is no function of its tensors")
-    for target in _targets(node):
-        if isinstance(target, cst.Attribute) and not file.value(target.value).is_tensor:
+    for target in targets_of(node):
+        if isinstance(target, cst.Attribute) and target not in outputs and not file.value(target.value).is_tensor:
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
     return _obstacle_of_call(file, node) if isinstance(node, cst.Call) else None
 
 
-def _targets(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def targets_of(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What an assignment binds or changes."""
     if isinstance(node, cst.Assign):
         for each in node.targets:
             yield from _parts(each.target)

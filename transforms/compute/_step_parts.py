@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.compute._recordable import Obstacle, obstacle, reached
+from perfmod.transforms.compute._recordable import Obstacle, obstacle, outputs_of, reached, targets_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
@@ -18,6 +18,7 @@ Round = cst.For | cst.While | cst.FunctionDef
 _BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
+_UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
 _ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
 
@@ -80,7 +81,7 @@ def _is_direct(file: FileFacts, node: cst.CSTNode, loop: Round) -> bool:
 def optimizer_calls(file: FileFacts, loop: Round, *methods: str) -> list[cst.Call]:
     """The calls of methods of optimizers in a loop's body."""
     calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, *methods)]
-    return [call for call in calls if file.value(owner(call)).kind is Kind.OPTIMIZER]
+    return [call for call in calls if file.value(owner(call)).when_used.kind is Kind.OPTIMIZER]
 
 
 def owner(call: cst.Call) -> cst.BaseExpression:
@@ -111,6 +112,8 @@ def parts(file: FileFacts, loop: Round) -> Parts:
         if why is not None:
             break
         start = index
+    while start < first and _only_unpacks(lines[start]):
+        start += 1
     late = [line for line in late if lines.index(line) > start]
     early = [lines[i] for i in core if i < start]
     for line in lines[:start]:
@@ -154,7 +157,7 @@ def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> l
 def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
     """The calls in a loop that set the gradients of optimizers or models to zero."""
     calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
-    return [call for call in calls if file.value(owner(call)).kind in (Kind.OPTIMIZER, Kind.MODULE)]
+    return [call for call in calls if file.value(owner(call)).when_used.kind in (Kind.OPTIMIZER, Kind.MODULE)]
 
 
 def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
@@ -172,7 +175,7 @@ def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
     if isinstance(line, cst.With) and any("no_grad" in file.code(item.item) for item in line.items):
         return False
     read = [*find_all(line, cst.Name), *find_all(line, cst.Attribute)]
-    return any(file.value(each).kind is Kind.MODULE and _is_run(file, each) for each in read)
+    return any(file.value(each).when_used.kind is Kind.MODULE and _is_run(file, each) for each in read)
 
 
 def _is_run(file: FileFacts, model: cst.CSTNode) -> bool:
@@ -182,6 +185,24 @@ def _is_run(file: FileFacts, model: cst.CSTNode) -> bool:
         return isinstance(parent, (cst.Call, cst.Arg))
     around = file.tree.parent(parent)
     return isinstance(around, cst.Call) and around.func is parent and parent.attr.value not in _MODES
+
+
+def _only_unpacks(line: cst.BaseStatement) -> bool:
+    """Whether a line only gives names to parts of a batch: `x, y = batch`, `ids = batch["input_ids"]`."""
+    if not isinstance(line, cst.SimpleStatementLine) or not isinstance(line.body[0], cst.Assign):
+        return False
+    plain = (
+        cst.Name,
+        cst.Tuple,
+        cst.Element,
+        cst.Subscript,
+        cst.SubscriptElement,
+        cst.Index,
+        cst.SimpleString,
+        cst.Integer,
+    )
+    nodes = (node for node in walk(line.body[0].value) if isinstance(node, (cst.BaseExpression, cst.BaseSlice)))
+    return all(isinstance(node, plain) for node in nodes)
 
 
 def _only_zeroes(line: cst.BaseStatement) -> bool:
@@ -258,9 +279,25 @@ def _named(
                     returned.append(definition.name)
                 if any(_keeps(file, use) for use in uses):
                     kept.append(definition.name)
+        for output in outputs_of(file, line):
+            _require_own(file, output, moved[: moved.index(line) + 1], moved)
+            if file.code(output) not in returned:
+                returned.append(file.code(output))
     return Parts(
         loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )
+
+
+def _require_own(
+    file: FileFacts, output: cst.Attribute, lines: Sequence[cst.BaseStatement], moved: Sequence[cst.BaseStatement]
+) -> None:
+    """An attribute that a step sets must not hold what the step before has left: a replay reads other memory."""
+    code: list[cst.CSTNode] = [*lines, *(function.body for line in moved for function in reached(file, line))]
+    sets = [each for line in moved for each in outputs_of(file, line)]
+    for part in code:
+        for read in find_all(part, cst.Attribute):
+            if read.attr.value == output.attr.value and read not in sets:
+                raise NotRecorded(read, f"`{file.code(output)}` is read before the step sets it anew")
 
 
 def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
@@ -286,17 +323,21 @@ def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
     code: list[cst.CSTNode] = [around.body, *(function.body for function in reached(file, around.body))]
     inside = {id(node) for line in found.moved for node in walk(line)}
     changed: dict[str, cst.Attribute] = {}
+    rebound: set[str] = set()
     for part in code:
         for node in walk_scope(part):
-            for target in [node.target] if isinstance(node, (cst.AugAssign, cst.AssignTarget)) else []:
+            for target in targets_of(node):
                 if isinstance(target, cst.Attribute) and id(target) not in inside:
                     changed[target.attr.value] = target
+                    if not isinstance(node, cst.AugAssign):
+                        rebound.add(target.attr.value)
     for line in found.moved:
         for part in (line, *(function.body for function in reached(file, line))):
             for read in walk_scope(part):
                 if not isinstance(read, cst.Attribute) or read.attr.value not in changed or _is_called(file, read):
                     continue
-                if file.value(read).kind not in (Kind.TENSOR, *_STILL):
+                is_in_place = file.value(read).is_tensor and read.attr.value not in rebound
+                if not is_in_place and file.value(read).kind not in _STILL:
                     why = f"`{file.code(read)}`, which the step reads, is changed in Python"
                     return NotRecorded(changed[read.attr.value], why)
     return None

@@ -115,7 +115,7 @@ def _find(file: FileFacts) -> Sequence[TrainedModel]:
     found: dict[tuple[object, str], TrainedModel] = {}
     for node in _holders(file):
         value = file.value(node)
-        value = value.present or value
+        value = value.when_used
         if value.kind not in (Kind.MODULE, Kind.UNKNOWN) or value.name in torch_api.LOSS_MODULES:
             continue
         classes = _classes(file, node)
@@ -139,7 +139,7 @@ def _find(file: FileFacts) -> Sequence[TrainedModel]:
 def _classes(file: FileFacts, node: cst.BaseExpression) -> tuple[ClassFacts, ...]:
     """The classes in sight of the models that an expression may be; empty where one of them is of another."""
     value = file.value(node)
-    cls = (value.present or value).cls
+    cls = value.when_used.cls
     if cls is not None:
         return (cls,)
     found = [_class_made(file, end.node) if not end.path else None for end in file.tracing.ends(node)]

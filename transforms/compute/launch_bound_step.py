@@ -166,7 +166,7 @@ def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> 
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
     zeroed = {file.code(owner(call)) for call in zeroing(file, loop)}
     for step in steps:
-        made = file.value(owner(step)).call
+        made = file.value(owner(step)).when_used.call
         models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
         is_only = len({file.code(owner(each)) for each in steps}) == 1
         if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):

@@ -84,9 +84,10 @@ class Callees:
         known = self._values.calls
         if known.resolve(call) is not None or known.constructed(call) is not None:
             return Sight.SEEN
-        if self._values.of(call.func).kind is Kind.MODULE:
+        if self._values.of(call.func).when_used.kind is Kind.MODULE:
             return Sight.SEEN
         if not isinstance(call.func, cst.Attribute):
             return Sight.UNSEEN
-        is_known = self._values.of(call.func.value).kind not in (Kind.UNKNOWN, Kind.OBJECT, Kind.INSTANCE)
+        kind = self._values.of(call.func.value).when_used.kind
+        is_known = kind not in (Kind.UNKNOWN, Kind.OBJECT, Kind.INSTANCE)
         return Sight.LIBRARY if is_known or call.func.attr.value in _ONLY_READS else Sight.UNSEEN

@@ -93,7 +93,7 @@ class Calls:
         if cls is None and own is None:
             named = isinstance(func, cst.Attribute) and func.attr.value == found.name.value
             value = self._values.of(func.value if named and isinstance(func, cst.Attribute) else func)
-            value = value.present or value
+            value = value.when_used
             cls = value.cls if value.call is None else None
         for derived in cls.descendants() if cls is not None else ():
             if found.name.value in derived.methods:
@@ -241,7 +241,7 @@ class Calls:
         if target.method is not None:
             base = self._values.of(target.value)
             # `None` has no methods: where the call does not raise, it is the object.
-            base = base.present or base
+            base = base.when_used
             method = base.cls.method(target.method) if base.cls is not None else None
             if method is not None:
                 return method

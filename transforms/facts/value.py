@@ -68,8 +68,8 @@ class Value:
         items: values of a tuple's or list's elements, where they are listed in the code.
         element: value of any element of a sequence.
         origin: for batches of a loader and their parts, also after a move to another device or a cast.
-        present: what it is unless it is `None`, for what is a tensor, or an instance of such a class, or `None`; such a
-            value is of unknown kind.
+        present: what it is unless it is `None`, for what may be `None`, and else is a tensor, an instance of a class, a
+            model, an optimizer or a loader; such a value is of unknown kind.
     """
 
     kind: Kind
@@ -83,6 +83,11 @@ class Value:
     element: Value | None = None
     origin: Origin | None = None
     present: Value | None = None
+
+    @property
+    def when_used(self) -> Value:
+        """What it is where something is done with it that `None` does not allow: calls and attributes."""
+        return self.present or self
 
     @property
     def is_tensor(self) -> bool:
@@ -106,7 +111,7 @@ def join(values: Iterable[Value]) -> Value:
     present = [value.present or value for value in values if value.kind is not Kind.NONE]
     if len(present) < len(values) or any(value.present is not None for value in values):
         value = join(present) if present else UNKNOWN
-        if value.kind in (Kind.TENSOR, Kind.INSTANCE):
+        if value.kind in (Kind.TENSOR, Kind.INSTANCE, Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER):
             return Value(Kind.UNKNOWN, present=value)
     joined: Value | None = None
     for value in values:

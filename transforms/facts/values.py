@@ -520,12 +520,11 @@ class Values:
                 return FLOAT
             return Value(Kind.OBJECT, name=name)
         own = self._classes.self_attribute(node)
-        if own is not None:
-            value = self.attribute(*own)
-            if value.kind is not Kind.UNKNOWN:
-                return value
         base = self.of(node.value)
         attribute = node.attr.value
+        held = self.attribute(*own) if own is not None else UNKNOWN
+        if held.kind is not Kind.UNKNOWN:
+            return held
         if base.is_tensor:
             if attribute in torch_api.TENSOR_ATTRIBUTES:
                 is_part = base.dtype is DType.COMPLEX and attribute in ("real", "imag")
@@ -543,9 +542,9 @@ class Values:
             numbers = {"shape": Value(Kind.SEQUENCE, element=INTEGER), "size": INTEGER, "ndim": INTEGER}
             return numbers.get(attribute, ARRAY)
         if base.cls is not None and own is None:
-            value = self.attribute(base.cls, attribute)
-            if value.kind is not Kind.UNKNOWN:
-                return value
+            held = self.attribute(base.cls, attribute)
+            if held.kind is not Kind.UNKNOWN:
+                return held
         if base.name in ("torch.finfo", "torch.iinfo"):
             is_bits = attribute == "bits" or base.name == "torch.iinfo"
             return (INTEGER if is_bits else FLOAT) if attribute != "dtype" else UNKNOWN
@@ -564,7 +563,7 @@ class Values:
             return Value(Kind.SEQUENCE, element=INTEGER)
         if self._shows_tensor(node):
             return evolve(TENSOR, device=Device.ACCELERATOR)
-        return UNKNOWN
+        return held
 
     def _counts_graphs(self, attribute: str, node: cst.CSTNode) -> bool:
         """Whether an attribute of a batch of graphs is an integer of Python."""

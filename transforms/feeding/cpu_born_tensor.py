@@ -44,9 +44,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.old_torch import in_variable
 from perfmod.transforms.facts.rounds import in_evaluation
-from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.facts.unread import unread
 from perfmod.transforms.feeding._births import Birth, Target, born, target
 from perfmod.transforms.feeding._born_types import (
@@ -56,10 +54,10 @@ from perfmod.transforms.feeding._born_types import (
     is_rounded,
     named_type_of_copy,
     type_given,
-    why_filled,
 )
 from perfmod.transforms.feeding._legacy_fills import legacy_fill
 from perfmod.transforms.feeding._like import like
+from perfmod.transforms.feeding._little_gained import why_of_low_impact
 from perfmod.transforms.feeding._numpy_births import numpy_births
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.keywords import add_keyword
@@ -135,18 +133,8 @@ class CpuBornTensor(Rule):
         elif is_rounded(file, birth):
             safety, numerics = Safety.UNSAFE, Numerics.ROUNDING
             reason = "the GPU may round the last bit of these numbers differently"
-        elif in_variable(file, birth.call):
-            safety, reason = Safety.LOW_IMPACT, "`Variable` does nothing since torch 0.4: remove it first"
-        elif (packed := _packed(file, call)) is not None:
-            reason = f"`pack_padded_sequence` on line {file.line(packed)} needs its lengths on the CPU: drop the copy"
-            safety = Safety.LOW_IMPACT
-        elif (choice := _made_either_way(file, birth.call)) is not None:
-            reason = (
-                f"both sides of the `if` on line {file.line(choice)} make it: make it once, on the device it is for"
-            )
-            safety = Safety.LOW_IMPACT
-        elif better := why_filled(file, call, birth):
-            safety, reason = Safety.LOW_IMPACT, better
+        elif why := why_of_low_impact(file, call, birth):
+            safety, reason = Safety.LOW_IMPACT, why
         return self.found(file, call, reason, self._edits(file, call, birth, where), safety=safety, numerics=numerics)
 
     def _edits(self, file: FileFacts, call: cst.Call, birth: Birth, where: Target) -> tuple[Edit, ...]:
@@ -196,28 +184,6 @@ class CpuBornTensor(Rule):
 def _is_repeated(file: FileFacts, call: cst.Call) -> bool:
     """Whether a step of a training or an evaluation may run it."""
     return file.steps.reaches(call) or file.steps.may_run(call) or in_evaluation(file, call)
-
-
-def _packed(file: FileFacts, move: cst.Call) -> cst.Call | None:
-    """The call of `pack_padded_sequence` that takes a tensor for its lengths."""
-    for use in file.handing.uses(move):
-        arg = file.tree.parent(use.node)
-        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) else None
-        if isinstance(call, cst.Call) and (file.qualified(call) or "").endswith(".pack_padded_sequence"):
-            return call if argument(call, "lengths", 1) is use.node else None
-    return None
-
-
-def _made_either_way(file: FileFacts, made: cst.Call) -> cst.IfExp | None:
-    """The choice around a call whose other side makes the same: `torch.ones(n).cuda() if gpu else torch.ones(n)`."""
-    child: cst.CSTNode = made
-    for ancestor in file.tree.ancestors(made):
-        if isinstance(ancestor, cst.IfExp) and child is not ancestor.test:
-            other = ancestor.orelse if child is ancestor.body else ancestor.body
-            if any(file.code(call) == file.code(made) for call in find_all(other, cst.Call)):
-                return ancestor
-        child = ancestor
-    return None
 
 
 def _moves(file: FileFacts) -> Iterator[cst.Call]:

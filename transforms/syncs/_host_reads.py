@@ -90,7 +90,7 @@ def host_read(file: FileFacts, node: cst.CSTNode) -> HostRead | None:
 def read_value(file: FileFacts, tensor: cst.BaseExpression) -> Value:
     """What a tensor is that `item()` is called on."""
     value = file.value(tensor)
-    return value.present or value
+    return value.when_used
 
 
 def is_cut_off(file: FileFacts, read: HostRead) -> bool:
