@@ -15,8 +15,11 @@ from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.rounds import runs_model
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
 from perfmod.transforms.facts.value import Device, Kind
+from perfmod.transforms.source import Source
 from perfmod.transforms.waits import is_wait
 
+RECORDER = "GraphedStep"
+"""The class that is put into a script."""
 _HOOKS = frozenset(
     {"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook",
      "register_hook", "register_step_post_hook", "register_step_pre_hook"}
@@ -49,7 +52,7 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
     if anomaly.is_checked(file):
         return Obstacle(loop, "anomaly detection looks at every gradient")
     sources = {file.source: None, **{file.source_of(function): None for function in reached(file, loop)}}
-    if any(map(records_graphs, sources)):
+    if any(records_graphs(source) and not _has_recorder(source) for source in sources):
         return Obstacle(loop, "the files record CUDA graphs already")
     for source in sources:
         for call in find_all(source.module, cst.Call):
@@ -88,6 +91,11 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
                     found[function] = None
                     stack.append(function.body)
     return list(found)
+
+
+def _has_recorder(source: Source) -> bool:
+    """Whether it records graphs by what another step of it was given already."""
+    return any(node.name.value == RECORDER for node in find_all(source.module, cst.ClassDef))
 
 
 def outputs_of(file: FileFacts, statement: cst.CSTNode) -> list[cst.Attribute]:
@@ -186,7 +194,10 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
         value = file.value(node.func.value)
         if value.kind is not Kind.MODULE and value.device is not Device.ACCELERATOR:
             return Obstacle(node, f"`{_short(file, node)}` may copy from the host")
-    is_usual = (isinstance(node.func, cst.Attribute) and node.func.attr.value in _OF_TENSORS) or _is_empty(file, node)
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    if method in ("train", "eval") and not file.value(node).is_tensor:
+        return Obstacle(node, f"`{_short(file, node)}` sets a mode in Python")
+    is_usual = method in _OF_TENSORS or method in ("parameters", "zero_grad") or _is_empty(file, node)
     if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
         return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
     return None

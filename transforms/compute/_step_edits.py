@@ -20,12 +20,13 @@ def step_place(file: FileFacts, found: Parts) -> Round:
     """
     scope = found.loop if isinstance(found.loop, cst.FunctionDef) else file.tree.scope(found.loop)
     is_outer = isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module)
-    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in found.closed):
+    own = [d for d in found.closed if file.is_own(d.node)]  # the others are imported
+    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in own):
         return cst.ensure_type(scope, cst.FunctionDef)
     if isinstance(found.loop, cst.FunctionDef):
         raise NotRecorded(found.loop, f"`{found.loop.name.value}` runs one step, and what it trains is made elsewhere")
     for loop in reversed([found.loop, *file.tree.loops(found.loop)]):
-        if not any(file.tree.is_within(d.node, loop) for d in found.closed):
+        if not any(file.tree.is_within(d.node, loop) for d in own):
             return loop
     return found.loop
 

@@ -142,7 +142,7 @@ def parts(file: FileFacts, loop: Round) -> Parts:
 
 def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> list[int]:
     """The places of the lines that a step cannot do without: backward passes, steps and zeroing."""
-    wanted = [*optimizer_calls(file, loop, "step"), *zeroing(file, loop)]
+    wanted = [*optimizer_calls(file, loop, "step"), *zeroing(loop)]
     wanted += [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and _calls(each, "backward")]
     found = set()
     for call in wanted:
@@ -154,10 +154,9 @@ def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> l
     return sorted(found)
 
 
-def zeroing(file: FileFacts, loop: Round) -> list[cst.Call]:
-    """The calls in a loop that set the gradients of optimizers or models to zero."""
-    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
-    return [call for call in calls if file.value(owner(call)).when_used.kind in (Kind.OPTIMIZER, Kind.MODULE)]
+def zeroing(loop: Round) -> list[cst.Call]:
+    """The calls in a loop that set gradients to zero; only optimizers and models have that method."""
+    return [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
 
 
 def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
@@ -235,7 +234,7 @@ def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
     return lambda call: _calls(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
 
 
-def _bound(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> set[str]:
+def _bound(file: FileFacts, lines: Sequence[cst.CSTNode]) -> set[str]:
     """The names that lines bind."""
     return {name.value for line in lines for name in find_all(line, cst.Name) if file.flow.defined(name)}
 
@@ -264,6 +263,8 @@ def _named(
             also_bound = any(id(d.node) in inside for d in is_own)
             if in_round or also_bound:
                 _require_tensor(file, name)
+                for definition in in_round:
+                    _require_no_history(file, definition)
                 given[name.value] = None
             else:
                 closed.update(dict.fromkeys(outer))
@@ -274,8 +275,8 @@ def _named(
                 if definition.scope is not scope or definition.name in returned:
                     continue
                 uses = [use for use in file.flow.uses(definition) if id(use) not in inside]
-                carried = definition.name in given and len(uses) < len(file.flow.uses(definition))
-                if uses or carried:
+                is_carried = definition.name in given and not _is_bound_in_front(file, loop, moved, definition.name)
+                if uses or (is_carried and len(uses) < len(file.flow.uses(definition))):
                     returned.append(definition.name)
                 if any(_keeps(file, use) for use in uses):
                     kept.append(definition.name)
@@ -286,6 +287,23 @@ def _named(
     return Parts(
         loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )
+
+
+def _require_no_history(file: FileFacts, made: Definition) -> None:
+    """What a round makes for its step must not be computed from weights: their gradients would need both recorded."""
+    calls = find_all(made.value, cst.Call) if made.value is not None else ()
+    for call in calls:
+        if file.callees.of(call).is_unseen and file.value(call).kind is Kind.UNKNOWN:
+            raise NotRecorded(call, f"what `{file.code(call)}` gives may be computed from weights")
+
+
+def _is_bound_in_front(file: FileFacts, loop: Round, moved: Sequence[cst.BaseStatement], name: str) -> bool:
+    """Whether each round binds a name anew before its step: the loop itself, or a line above."""
+    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
+    above = lines[: lines.index(moved[0])]
+    head = [loop.target] if isinstance(loop, cst.For) else []
+    plain = [line for line in above if isinstance(line, cst.SimpleStatementLine)]
+    return name in _bound(file, [*head, *plain])
 
 
 def _require_own(

@@ -30,7 +30,8 @@ before you keep one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -38,7 +39,7 @@ import libcst as cst
 
 from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._capturable import capturable_form
-from perfmod.transforms.compute._recordable import draws, obstacle_of_files
+from perfmod.transforms.compute._recordable import RECORDER, draws, obstacle_of_files
 from perfmod.transforms.compute._step_edits import step_call, step_function, step_name, step_place
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
@@ -65,7 +66,7 @@ _NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
 def recorder() -> str:
     """The class that a script gets."""
     text = (Path(__file__).parent / "recorder" / "graphed_step.py").read_text(encoding="utf-8")
-    return text[text.index("class GraphedStep") :]
+    return text[text.index(f"class {RECORDER}") :]
 
 
 class LaunchBoundStep(Rule):
@@ -90,7 +91,8 @@ class LaunchBoundStep(Rule):
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        taken: set[str] = {node.value for node in find_any(file.tree.module, cst.Name) if isinstance(node, cst.Name)}
+        written = {node.value for node in find_any(file.tree.module, cst.Name) if isinstance(node, cst.Name)}
+        taken: dict[cst.CSTNode | None, set[str]] = defaultdict(lambda: set(written))
         for loop in find_any(file.tree.module, cst.For, cst.While, cst.FunctionDef):
             assert isinstance(loop, (cst.For, cst.While, cst.FunctionDef))
             lines = training_lines(file, loop)
@@ -102,7 +104,7 @@ class LaunchBoundStep(Rule):
                 line = f"line {file.line(reason.node)}: " if reason.node is not file.tree.module else ""
                 yield self.refused(file, lines[0], f"{line}{reason.why}")
 
-    def _recorded(self, file: FileFacts, loop: Round, taken: set[str]) -> Finding:
+    def _recorded(self, file: FileFacts, loop: Round, taken: Mapping[cst.CSTNode | None, set[str]]) -> Finding:
         whole = obstacle_of_files(file, loop)
         if whole is not None:
             raise NotRecorded.of(whole)
@@ -128,7 +130,7 @@ class LaunchBoundStep(Rule):
         _require_zeroed(file, loop, steps)
         settings = [edit for call in steps for edit in capturable_form(file, call)]
         place = step_place(file, found)
-        name = step_name(place, taken)
+        name = step_name(place, taken[file.tree.function(place)])
         edits = [
             *step_call(file, found, name),
             step_function(file, found, place, name, optimizers),
@@ -151,7 +153,7 @@ class LaunchBoundStep(Rule):
 def _is_recorded(file: FileFacts, loop: Round) -> bool:
     """Whether a function is given to a recorder."""
     name = loop.name.value if isinstance(loop, cst.FunctionDef) else None
-    calls = (call for call in file.tree.all(cst.Call) if dotted(call.func) == "GraphedStep" and call.args)
+    calls = (call for call in file.tree.all(cst.Call) if dotted(call.func) == RECORDER and call.args)
     return any(dotted(call.args[0].value) == name for call in calls)
 
 
@@ -164,7 +166,7 @@ def _imports(file: FileFacts) -> tuple[str, ...]:
 
 def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
-    zeroed = {file.code(owner(call)) for call in zeroing(file, loop)}
+    zeroed = {file.code(owner(call)) for call in zeroing(loop)}
     for step in steps:
         made = file.value(owner(step)).when_used.call
         models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
