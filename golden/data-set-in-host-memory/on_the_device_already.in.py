@@ -1,0 +1,19 @@
+# golden: stay silent script
+"""Somebody has put the tensors there."""
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+train_set = TensorDataset(torch.randn(20, 3).to(device), torch.randn(20, 1).to(device))
+loader = DataLoader(train_set, batch_size=8)
+net = nn.Linear(3, 1).to(device)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+print(round(loss.item(), 4))
