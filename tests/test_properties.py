@@ -208,7 +208,7 @@ def _check(data: bytes) -> None:
         assert b"\n" not in result.after.replace(b"\r\n", b"")
 
 
-bounded = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck), derandomize=True)
+bounded = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @bounded

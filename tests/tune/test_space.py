@@ -29,9 +29,25 @@ for step in range(9):
 """
 
 
-def space(folder: Path, allow: Numerics, report_every: int | None) -> Space:
+TENSORS = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+device = "cuda"
+model = torch.nn.Linear(4, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = TensorDataset(torch.randn(80, 4), torch.randn(80, 3))
+for x, y in DataLoader(data, batch_size=8, shuffle=True):
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
+def space(folder: Path, allow: Numerics, report_every: int | None = None, code: str = SCRIPT) -> Space:
     script = folder / "train.py"
-    script.write_text(SCRIPT)
+    script.write_text(code)
     every = (("report_every", report_every),) if report_every is not None else ()
 
     def examine(stack: Stack) -> Rewriting:
@@ -53,3 +69,13 @@ def test_an_interval_of_reports_may_be_tried_where_what_is_shown_may_change(tmp_
 @pytest.mark.parametrize(("allow", "every"), [(Numerics.PRECISION, 10), (Numerics.BEHAVIOURAL, None)])
 def test_an_interval_of_reports_is_not_tried_otherwise(tmp_path: Path, allow: Numerics, every: int | None) -> None:
     assert "PM107" not in space(tmp_path, allow, every).codes
+
+
+def test_a_data_set_on_the_device_is_judged_with_the_loader(tmp_path: Path) -> None:
+    found = space(tmp_path, Numerics.BITWISE, code=TENSORS)
+    assert "PM315" in found.feeding
+    assert "PM315" not in found.harmless
+    (made,) = found.rewriting(Stack.of(("PM201", "PM202", "PM315"))).replacements(("PM201", "PM202", "PM315")).values()
+    assert b"data = TensorDataset(torch.randn(80, 4).to(device), torch.randn(80, 3).to(device))\n" in made
+    assert b"pin_memory" not in made
+    assert b"num_workers" not in made

@@ -52,6 +52,7 @@ def check(equality: Equality, name: str) -> Check:
 
 
 CLASSES = pytest.mark.parametrize("numerics", [Numerics.BITWISE, Numerics.ROUNDING])
+BOTH_OPTIMIZERS = pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.exhaustive)])
 
 
 @CLASSES
@@ -89,7 +90,7 @@ def test_rows_come_in_the_order_of_cause_and_effect() -> None:
     ]
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@BOTH_OPTIMIZERS
 @pytest.mark.parametrize("autocast", [False, True])
 def test_another_order_of_sums_is_rounding_and_nothing_more(optimizer: str, autocast: bool) -> None:
     changes = {"optimizer": optimizer, "autocast": autocast}
@@ -201,7 +202,7 @@ def test_a_wrong_rewrite_is_refuted_with_a_diagnosis(mutant: str, numerics: Nume
     assert re.search(reason, equality.reason), equality.reason
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@BOTH_OPTIMIZERS
 @pytest.mark.parametrize("mutant", ["half of the batch", "labels shifted", "detached branch", "divided twice"])
 def test_half_precision_hides_no_gross_mistake(mutant: str, optimizer: str) -> None:
     changed = {
@@ -726,7 +727,7 @@ def test_losses_in_a_half_type_hide_what_changes_by_less(bits: int, verdict: Ver
 # How often chance raises an alarm.
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@BOTH_OPTIMIZERS
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.exhaustive) for seed in range(1, 8))])
 def test_right_rewrites_raise_no_alarm_by_chance(optimizer: str, seed: int) -> None:
     recipe = Recipe(steps=STEPS, optimizer=optimizer, seed=seed, data_seed=1000 * seed, lr=0.2)

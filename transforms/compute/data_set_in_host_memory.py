@@ -22,7 +22,7 @@ This rule is young: its rewrites were run on the CPU, and not yet on a GPU.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -40,9 +40,13 @@ from perfmod.transforms.facts.tree import find_all, is_false, is_true
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.import_names import also_imported
 from perfmod.transforms.rule import Rule
+from perfmod.transforms.source import Source
 from perfmod.transforms.style import width
 
-_DROPPED = ("shuffle", "drop_last", "num_workers", "pin_memory", "persistent_workers", "prefetch_factor")
+_DROPPED = (
+    "shuffle", "drop_last", "num_workers", "pin_memory", "persistent_workers", "prefetch_factor",
+    "multiprocessing_context",
+)  # fmt: skip
 """What the sampler is told instead, and what batches of a device cannot have."""
 _WHOLE = "batch_size=None"
 _MODULE = "torch.utils.data"
@@ -79,10 +83,10 @@ class DataSetInHostMemory(Rule):
                 device = device_of_batches(file, found)
                 edits = [*_moved(file, found.made, device), *_gathered(file, found)]
             except StaysOnHost as why:
-                yield self.refused(file, found.loader.call, str(why))
+                yield self.refused(file, found.made, str(why))
                 continue
             reason = f"the same batches, gathered on `{device}`; the tensors have to fit there beside the model"
-            yield self.found(file, found.loader.call, reason, edits)
+            yield self.found(file, found.made, reason, _in_one(file.source, found.loader.call, edits))
 
 
 def _moved(file: FileFacts, made: cst.Call, device: str) -> Iterator[Edit]:
@@ -128,6 +132,17 @@ def _gathered(file: FileFacts, found: TensorLoader) -> Iterator[Edit]:
         gap += source.text[first:start] if is_alone else " " * column
     yield Edit(start, end, f"{text}{gap}{_WHOLE}")
     yield from (Edit(behind, until, "") for behind, until in removed)
+
+
+def _in_one(source: Source, call: cst.Call, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """The edits of a call as one: what another rule would give it at the same time, such as workers, must not join."""
+    start, end = source.span(call)
+    inside = sorted(edit for edit in edits if start <= edit.start and edit.end <= end)
+    code = source.text[start:end]
+    for edit in reversed(inside):
+        code = code[: edit.start - start] + edit.replacement + code[edit.end - start :]
+    yield Edit(start, end, code)
+    yield from (edit for edit in edits if edit not in inside)
 
 
 def _sampler(found: TensorLoader) -> str:
