@@ -136,7 +136,7 @@ def test_does_the_same(golden: Golden, folder: Path) -> None:
     assert compare_probes(golden.before, golden.after, _numerics_of_figures(golden), folder) == []
 
 
-@pytest.mark.parametrize("golden", SCRIPTS, ids=lambda golden: golden.name)
+@pytest.mark.parametrize("golden", _params(SCRIPTS))
 def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
     _needs(golden)
     status, printed = run_script(golden.before, tmp_path / "before")

@@ -84,6 +84,19 @@ def test_stays(old: str, new: str, reason: str | None) -> None:
     assert (reason is None) or reason in result.refused[0].reason
 
 
+@pytest.mark.parametrize("move", ["cuda()", "cuda(non_blocking=True)"])
+def test_batches_that_go_to_the_gpu_by_name(move: str) -> None:
+    code = CODE.replace(LOOP, LOOP.replace("to(device)", move))
+    assert 'data = TensorDataset(x.to("cuda"), y.to("cuda"))' in run(code).after.decode()
+
+
+def test_batches_that_go_there_under_a_condition() -> None:
+    loop = "for a, b in loader:\n    if watch:\n        a, b = a.cuda(), b.cuda()\n"
+    result = run(CODE.replace(LOOP, loop))
+    assert not result.applied
+    assert "uses `a` before it is copied" in result.refused[0].reason
+
+
 def test_a_device_that_is_chosen_behind_the_data_set() -> None:
     code = CODE.replace('device = torch.device("cuda")\n', "").replace("model = nn.Linear(4, 3).to(device)\n", "")
     code = code.replace(LOOP, 'device = torch.device("cuda")\nmodel = nn.Linear(4, 3).to(device)\n' + LOOP)

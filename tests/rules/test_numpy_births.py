@@ -136,6 +136,8 @@ def test_has_the_same_distribution(before: str, after: str) -> None:
         "torch.tensor(np.random.normal(0, 1), device=device)",
         "torch.tensor(np.random.randn(n), requires_grad=True, device=device)",
         "torch.from_numpy(np.random.permutation(n)).to(device)",
+        "Tensor(np.ones(()))",
+        "torch.from_numpy(np.zeros(())).to(device)",
     ],
 )
 def test_says_nothing_of(before: str) -> None:
@@ -148,6 +150,8 @@ def test_says_nothing_of(before: str) -> None:
     ("Tensor(np.random.normal(0, 1, shape))", "`shape` may be a number or a tuple"),
     ("torch.from_numpy(np.random.randint(0, 9, shape)).to(device)", "`shape` may be a number or a tuple"),
     ("torch.from_numpy(np.random.randn(n)).cuda(other)", "may be None"),
+    ("Tensor(np.ones((n, 1)  # of the batch\n    ))", "the expression contains a comment"),
+    ("torch.tensor(np.zeros((n, 1)  # of the batch\n    ), device=device)", "the expression contains a comment"),
 ])  # fmt: skip
 def test_stays(before: str, reason: str) -> None:
     result = run(before)

@@ -51,7 +51,9 @@ def check(equality: Equality, name: str) -> Check:
     return next(row for row in equality.checks if row.name == name)
 
 
-CLASSES = pytest.mark.parametrize("numerics", [Numerics.BITWISE, Numerics.ROUNDING])
+CLASSES = pytest.mark.parametrize(
+    "numerics", [Numerics.BITWISE, pytest.param(Numerics.ROUNDING, marks=pytest.mark.exhaustive)]
+)
 BOTH_OPTIMIZERS = pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.exhaustive)])
 
 

@@ -9,7 +9,7 @@ from attrs import frozen
 
 from perfmod.transforms.compute._recordable import Obstacle, obstacle, outputs_of, reached, targets_of
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition
+from perfmod.transforms.facts.flow import Definition, parameters
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -298,7 +298,9 @@ def _require_no_history(file: FileFacts, made: Definition) -> None:
 
 
 def _is_bound_in_front(file: FileFacts, loop: Round, moved: Sequence[cst.BaseStatement], name: str) -> bool:
-    """Whether each round binds a name anew before its step: the loop itself, or a line above."""
+    """Whether each round binds a name anew before its step: the head of the loop or of the function, a line above."""
+    if isinstance(loop, cst.FunctionDef) and name in {each.name.value for each in parameters(loop)}:
+        return True
     lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
     above = lines[: lines.index(moved[0])]
     head = [loop.target] if isinstance(loop, cst.For) else []

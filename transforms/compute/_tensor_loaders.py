@@ -73,7 +73,8 @@ def device_of_batches(file: FileFacts, found: TensorLoader) -> str:
 
 def _device(file: FileFacts, move: cst.Call, made: cst.Call) -> str:
     where = destination(file, move)
-    if where is None and dotted(move.func).endswith(".cuda") and not move.args:
+    is_plain = all(arg.keyword is not None and arg.keyword.value == "non_blocking" for arg in move.args)
+    if where is None and cst.ensure_type(move.func, cst.Attribute).attr.value == "cuda" and is_plain:
         return quoted(file.source_of(made), "cuda")
     if isinstance(where, cst.SimpleString):
         return file.code(where)

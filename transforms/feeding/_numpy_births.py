@@ -32,6 +32,7 @@ _IN_PLACE = {"ones": "fill_(1.0)", "zeros": "zero_()"}
 _WRAPS = frozenset({"torch.from_numpy", "torch.tensor", "torch.as_tensor"})
 _CASTS = {"float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64"}
 _CONSTRUCTORS = {"Tensor": "float32", "FloatTensor": "float32", "DoubleTensor": "float64", "LongTensor": "int64"}
+_COMMENT = "the expression contains a comment"
 _INTEGERS = frozenset({"int64", "int32"})
 
 
@@ -114,7 +115,7 @@ def _fill(file: FileFacts, call: cst.Call) -> _Fill | None:
     kind, names, usual = _SIZED[name]
     given = [argument(call, each, place) for place, each in enumerate(names)]
     *numbers, size = given
-    if size is None or any(arg.value not in given for arg in call.args):
+    if size is None or any(arg.value not in given for arg in call.args) or _is_empty(size):
         return None
     if not all(each is None or file.value(each).kind is Kind.NUMBER for each in numbers):
         return None
@@ -125,6 +126,11 @@ def _fill(file: FileFacts, call: cst.Call) -> _Fill | None:
     elif all(figure == place for place, figure in enumerate(figures)):
         texts = []
     return _Fill(kind, tuple(texts), *_sizes(file, size))
+
+
+def _is_empty(size: cst.BaseExpression) -> bool:
+    """Whether no size is given, which makes one number."""
+    return isinstance(size, cst.Tuple) and not size.elements
 
 
 def _sizes(file: FileFacts, size: cst.BaseExpression) -> tuple[str, str]:
@@ -173,8 +179,8 @@ def _constructor(file: FileFacts, node: cst.BaseExpression) -> str | None:
 
 def _filled(file: FileFacts, fill: _Fill, wrap: cst.Call) -> NumpyBirth:
     """`Tensor(n, 100).normal_()`, where `Tensor` is a type of tensors that lie on the device."""
-    if not fill.shape:
-        return NumpyBirth(wrap, fill.is_random, refusal=f"`{fill.sizes}` may be a number or a tuple")
+    if not fill.shape or "#" in file.code(wrap):
+        return NumpyBirth(wrap, fill.is_random, refusal=_COMMENT if fill.shape else _unclear(fill))
     text = f"{file.code(wrap.func)}({fill.sizes}).{fill.method}"
     return NumpyBirth(wrap, fill.is_random, (replace(file.source, wrap, text),))
 
@@ -211,14 +217,19 @@ def _written(file: FileFacts, fill: _Fill, made: _Tensor, whole: cst.Call, where
     usual = "int64" if fill.kind == "random" else "" if file.values.uses_double() else "float32"
     given = f"device={where.device}" if dtype == usual else f"dtype={torch}.{dtype}, device={where.device}"
     text = _factory(fill, torch, given)
-    if where.refusal or text is None:
-        return NumpyBirth(whole, fill.is_random, refusal=where.refusal or f"`{fill.sizes}` may be a number or a tuple")
+    refusal = where.refusal or (_COMMENT if "#" in file.code(whole) else "")
+    if refusal or text is None:
+        return NumpyBirth(whole, fill.is_random, refusal=refusal or _unclear(fill))
     source = file.source
     edits: tuple[Edit, ...] = (replace(source, whole, text),)
     if whole is not made.node and _method(file, made.node) is not whole:  # in a `Variable`, which stays
         moved = source.span(cst.ensure_type(whole.func, cst.Attribute).value)[1]
         edits = replace(source, made.node, text), Edit(moved, source.span(whole)[1], "")
     return NumpyBirth(whole, fill.is_random, edits, imports)
+
+
+def _unclear(fill: _Fill) -> str:
+    return f"`{fill.sizes}` may be a number or a tuple"
 
 
 def _factory(fill: _Fill, torch: str, given: str) -> str | None:
