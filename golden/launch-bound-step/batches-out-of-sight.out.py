@@ -1,0 +1,205 @@
+# golden: change script numerics=bitwise
+"""Batches come from a function that is not in sight, and are no less data for that."""
+import gc
+import importlib
+import inspect
+import traceback
+import warnings
+
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+
+
+class GraphedStep:
+    """A training step that is recorded as a CUDA graph and replayed: one launch instead of hundreds.
+
+    It is called like the step, with what changes from batch to batch, and returns what the step returns, detached;
+    a returned tensor is overwritten by the next call, so clone what is kept. The first calls run the step as it is.
+    Each shape of the batch and each mode of the modules (train, eval) gets its own graph, up to `most`; what comes on
+    top of that or too rarely, such as the short last batch, runs as it is. When a setting of an optimizer changes, the
+    step is recorded anew; the learning rate of a fused or capturable optimizer may change at any time. On the CPU, and
+    where recording fails (there is one warning), all calls run the step as it is.
+    """
+
+    def __init__(self, step, optimizers, warmup=3, most=2):
+        self.step, self.optimizers, self.warmup, self.most = step, list(optimizers), warmup, most
+        self.seen, self.graphs = {}, {}
+        self.stream = self.problem = None
+        self.recorded = self.replayed = self.eager = 0
+
+    def __call__(self, *batch):
+        if self.problem or not self._groups()[0]["params"][0].is_cuda:
+            self.eager += 1
+            return self.step(*batch)
+        if self.stream is None:
+            self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+            self.modules = [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
+        try:
+            kind, settings = self._kind(batch), self._settings()
+            if kind not in self.graphs or self.graphs[kind][0] != settings:
+                if not self._is_time_to_record(kind, settings):
+                    return self._as_it_is(batch)
+                self.graphs.pop(kind, None)
+                self.graphs[kind] = settings, *self._record(batch)
+        except Exception as error:
+            self._give_up(error)
+            return self._as_it_is(batch)
+        return self._replay(batch, *self.graphs[kind][1:])
+
+    def _kind(self, batch):
+        """What a graph is made for: types and shapes of tensors, other values themselves, the modes of modules."""
+        other = [type(x).__name__ for x in batch if not self._is_plain(x)]
+        if other:
+            raise TypeError(f"the step is given a {other[0]}, which is neither a tensor nor a number")
+        if any(torch.is_tensor(x) and x.requires_grad for x in batch):
+            raise TypeError("the step is given a tensor with a gradient, whose history is not recorded")
+        given = [(x.shape, x.dtype, x.device) if torch.is_tensor(x) else (type(x), x) for x in batch]
+        return tuple(given), tuple([module.training for module in self.modules])
+
+    def _settings(self):
+        """What a graph has taken over from the optimizers: their numbers, and where parameters and states are."""
+        mirrored = {id(group) for group in self._mirrored()}
+        numbers = [
+            [(name, x) for name, x in group.items() if name != "params" and (name != "lr" or id(group) not in mirrored)]
+            for group in self._groups()
+        ]
+        places = [p.data_ptr() for group in self._groups() for p in group["params"]]
+        return numbers, places, [id(optimizer.state) for optimizer in self.optimizers]
+
+    def _is_time_to_record(self, kind, settings):
+        if len(self.seen) > 100:
+            self.seen.clear()
+        known, calls = self.seen.get(kind, (settings, 0))
+        calls = calls + 1 if known == settings else 1
+        self.seen[kind] = settings, calls
+        return calls > self.warmup and (kind in self.graphs or len(self.graphs) < self.most)
+
+    def _as_it_is(self, batch):
+        """Run the step on the stream on which it is recorded, so that gradients are accumulated there."""
+        self.eager += 1
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            returned = self.step(*batch)
+        torch.cuda.current_stream().wait_stream(self.stream)
+        return self._detached(returned)
+
+    def _record(self, batch):
+        self._require_recordable()
+        device = self._groups()[0]["params"][0].device
+        inputs = [x.to(device, copy=True) if torch.is_tensor(x) else x for x in batch]
+        # The optimizer finds the learning rate in a tensor while it is recorded; a schedule goes on with numbers.
+        rates = [[g, g["lr"], torch.tensor(g["lr"], device=device)] for g in self._mirrored()]
+        if hasattr(torch.autograd.graph, "set_override_stale_capture_stream"):
+            torch.autograd.graph.set_override_stale_capture_stream(True)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        for generator in self._generators():
+            graph.register_generator_state(generator)
+        torch.cuda.synchronize()
+        try:
+            for group, _, rate in rates:
+                group["lr"] = rate
+            with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+                returned = self._detached(self.step(*inputs))
+        finally:
+            torch.cuda.set_stream(stream)
+            for group, number, _ in rates:
+                group["lr"] = number
+        for x in returned if isinstance(returned, (tuple, list)) else [returned]:
+            if not self._is_plain(x):
+                raise TypeError(f"the step returns a {type(x).__name__}, which a replay would not refresh")
+        self.recorded += 1
+        states = [optimizer.state for optimizer in self.optimizers]  # kept, so that no other one gets their ids
+        return graph, inputs, rates, returned, states
+
+    def _replay(self, batch, graph, inputs, rates, returned, states):
+        for static, new in zip(inputs, batch):
+            if torch.is_tensor(new):
+                static.copy_(new, non_blocking=True)
+        for known in rates:
+            group, number, rate = known
+            if group["lr"] != number:
+                known[1] = group["lr"]
+                rate.fill_(group["lr"])
+        graph.replay()
+        self.replayed += 1
+        return returned
+
+    def _groups(self):
+        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
+
+    def _mirrored(self):
+        """The groups whose optimizer can read the learning rate on the device, if it is a number."""
+        return [
+            group
+            for optimizer in self.optimizers
+            for group in optimizer.param_groups
+            if isinstance(group["lr"], (int, float))
+            and (
+                group.get("fused")
+                or (group.get("capturable") and isinstance(optimizer, (torch.optim.Adam, torch.optim.AdamW)))
+            )
+        ]
+
+    def _require_recordable(self):
+        for module in self.modules:
+            devices = getattr(module, "device_ids", None) or ()
+            if isinstance(module, torch.nn.parallel.DistributedDataParallel) or len(devices) > 1:
+                raise RuntimeError(f"{type(module).__name__} works on several devices")
+            if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
+                raise RuntimeError(f"the hooks of a {type(module).__name__} would run only once")
+
+    def _generators(self):
+        """The generators that the step names; the device's own one is registered by torch."""
+        known = inspect.getclosurevars(self.step)
+        named = [*known.nonlocals.values(), *known.globals.values()]
+        return [each for each in named if isinstance(each, torch.Generator) and each.device.type == "cuda"]
+
+    def _give_up(self, error):
+        while error.__context__ is not None:
+            error = error.__context__  # the first one: those behind it say that the recording was broken off
+        self.problem = f"{type(error).__name__}: {error}".partition("\n")[0]
+        lines = traceback.extract_tb(error.__traceback__)
+        own = [line for line in lines if line.filename == inspect.getsourcefile(self.step)]
+        where = f" in line {own[-1].lineno}: {own[-1].line}" if own else ""
+        warnings.warn(f"the training step runs without a CUDA graph ({self.problem}{where})", stacklevel=3)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+
+    @staticmethod
+    def _is_plain(value):
+        return torch.is_tensor(value) or value is None or type(value) in (bool, int, float, str)
+
+    @staticmethod
+    def _detached(returned):
+        if isinstance(returned, (tuple, list)):
+            return type(returned)(map(GraphedStep._detached, returned))
+        return returned.detach() if torch.is_tensor(returned) else returned
+
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+pairs = [(torch.randn(8, 4), torch.randint(3, (8,))) for _ in range(6)]
+get_batches = getattr(importlib.import_module("builtins"), "iter")
+
+net = nn.Linear(4, 3).to(device)
+optimizer = optim.SGD(net.parameters(), lr=0.1)
+
+
+def train_step(x, y):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+train_step = GraphedStep(train_step, [optimizer])
+
+for epoch in range(2):
+    for x, y in get_batches(pairs):
+        x, y = x.to(device), y.to(device)
+        loss = train_step(x, y)
+    print(epoch, round(loss.item(), 3))
