@@ -1,0 +1,52 @@
+# golden: change unsafe numerics=bitwise
+"""Functions train and evaluate, each data set is moved by itself."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, TensorDataset
+
+
+def train(model, loader, optimizer, device):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def evaluate(model, loader, dev):
+    correct = torch.zeros((), device=dev)
+    for x, y in loader:
+        correct += (model(x.to(dev)).argmax(1) == y.to(dev)).sum()
+    return correct / len(loader.dataset)
+
+
+def main():
+    torch.manual_seed(0)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y = torch.randn(40, 6), torch.randint(3, (40,))
+    train_set = TensorDataset(x[:30].to(device), y[:30].to(device))
+    test_set = TensorDataset(x[30:].to(device), y[30:].to(device))
+    train_loader = DataLoader(
+        train_set,
+        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    test_loader = DataLoader(
+        test_set,
+        sampler=BatchSampler(SequentialSampler(test_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    figures = []
+    for epoch in range(2):
+        train(model, train_loader, optimizer, device)
+        figures.append(evaluate(model, test_loader, device))
+    return model.weight, torch.stack(figures)
+
+
+def probe():
+    return main()
