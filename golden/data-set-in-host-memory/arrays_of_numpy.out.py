@@ -13,7 +13,9 @@ def main():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(37, 6))
     labels = rng.integers(3, size=37)
-    train_set = TensorDataset(torch.from_numpy(features).float().to(device), torch.tensor(labels, dtype=torch.long).to(device))
+    train_set = TensorDataset(
+        torch.from_numpy(features).float().to(device), torch.tensor(labels, dtype=torch.long).to(device)
+    )
     loader = DataLoader(
         train_set,
         sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),

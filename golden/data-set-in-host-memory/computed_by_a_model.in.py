@@ -1,5 +1,5 @@
-# golden: stay refused="may give tensors of any kind"
-"""The samples are what another model makes of them, in a graph."""
+# golden: stay refused="is a model"
+"""The samples are what another model makes of them."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -11,9 +11,10 @@ def main():
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     encoder = nn.Linear(6, 6)
     x, y = torch.randn(37, 6), torch.randint(3, (37,))
-    features = encoder(x)
+    with torch.no_grad():
+        features = encoder(x)
     train_set = TensorDataset(features, y)
-    loader = DataLoader(train_set, batch_size=37)
+    loader = DataLoader(train_set, batch_size=8)
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []

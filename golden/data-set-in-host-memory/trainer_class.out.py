@@ -10,7 +10,9 @@ class Trainer:
     def __init__(self):
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         self.model = nn.Linear(6, 3).to(self.device)
-        self.train_set = TensorDataset(torch.randn(37, 6).to(self.device), torch.randint(3, (37,)).to(self.device))
+        self.train_set = TensorDataset(
+            torch.randn(37, 6).to(self.device), torch.randint(3, (37,)).to(self.device)
+        )
         self.loader = DataLoader(
             self.train_set,
             sampler=BatchSampler(RandomSampler(self.train_set), batch_size=8, drop_last=False),

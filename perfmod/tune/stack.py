@@ -11,6 +11,8 @@ from perfmod.transforms.policy import MOST_WORKERS, CompileMode
 
 COMPILE = "PM303"
 WORKERS = "PM201"
+ON_THE_DEVICE = "PM315"
+"""Its gain shows only together with the loader."""
 NOT_TRIED = ("PM314",)
 """Rules whose effect cannot be proven: the verifier does not look into steps that are replayed."""
 

@@ -14,9 +14,12 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import Step
+from perfmod.transforms.facts.tree import find_all
 
 _SHAPE = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel", "element_size", "is_floating_point"})
 """What a tensor says of itself without its numbers, which is the same on every device."""
+
+_COLLECTS = frozenset({"append", "extend", "appendleft", "insert", "add", "put", "update"})
 
 
 class Kept(Exception):
@@ -44,6 +47,9 @@ def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
         raise Kept("no loop over it is in sight")
     for iteration in loader.iterations:
         above = _above(file, loader, iteration)
+        kept = _collected(file, loader, iteration.node)
+        if kept is not None:
+            raise Kept(f"line {file.line(kept)} keeps what is on the host: `{file.code(kept)}`")
         for part in range(number):
             assert isinstance(iteration.node, cst.For)
             for held in file.handing.uses(iteration.node.iter, (*above, part)):
@@ -64,6 +70,20 @@ def _above(file: FileFacts, loader: Loader, iteration: Iteration) -> tuple[Step,
         if any(end.node is loader.call and end.path == (None, 0) for end in ends):
             return above
     raise Kept(f"what `{file.code(node.iter)}` on line {file.line(node)} makes of its batches is not in sight")
+
+
+def _collected(file: FileFacts, loader: Loader, loop: cst.CSTNode) -> cst.Call | None:
+    """The call that collects a part of a batch, `labels.append(y)`, for whoever reads the list."""
+    for call in find_all(loop, cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _COLLECTS and file.qualified(call) is None:
+            parts = (part for arg in call.args for part in _elements(arg.value))
+            if any(end.node is loader.call and end.path for part in parts for end in file.tracing.ends(part)):
+                return call
+    return None
+
+
+def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    return [each.value for each in node.elements] if isinstance(node, (cst.Tuple, cst.List)) else [node]
 
 
 def _asks_for_shape(file: FileFacts, node: cst.BaseExpression) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.on_device import made_on_device
 from perfmod.transforms.facts.tree import children
 from perfmod.transforms.facts.value import Kind
@@ -29,7 +29,8 @@ _WHY = {
     **dict.fromkeys(_OTHER_LAYOUT, "makes tensors of another layout"),
     **dict.fromkeys(_ELSEWHERE, "leaves the data in a file or shares it with other processes"),
 }
-_LIBRARIES = ("torch.", "numpy.", "sklearn.", "pandas.", "builtins.", "math.", "random.")
+_LIBRARIES = frozenset({"torch", "numpy", "sklearn", "pandas", "builtins", "math", "random"})
+_READS = frozenset({"torch.load", "torch.jit.load", "torch.hub.load", "builtins.open"})
 
 
 def why_not_plain(file: FileFacts, tensor: cst.BaseExpression, data_set: cst.Call) -> str:
@@ -37,20 +38,23 @@ def why_not_plain(file: FileFacts, tensor: cst.BaseExpression, data_set: cst.Cal
     code = file.code(tensor)
     if not file.value(tensor).is_tensor:
         return f"nothing in sight shows that `{code}` is a tensor"
-    moved = made_on_device(file, tensor)
-    if moved is not None:
-        return f"`{code}` may be on the device already (line {file.line(moved)})"
     sources = list(_sources(file, tensor))
     if len(sources) >= _MOST:
         return f"too much leads to `{code}`"
     for node in sources:
-        word = _word(node)
+        word, line = _word(node), file.line(node)
         if word in _WHY:
-            return f"`{word}` on line {file.line(node)} {_WHY[word]}"
+            return f"`{word}` on line {line} {_WHY[word]}"
+        called = node.func if isinstance(node, cst.Call) else node
+        if isinstance(called, cst.BaseExpression) and file.value(called).kind is Kind.MODULE:
+            return f"`{file.code(called)}` on line {line} is a model, and what it computes may be part of a graph"
         if isinstance(node, cst.Param):
-            return f"where `{node.name.value}` on line {file.line(node)} comes from is not in sight"
-        if isinstance(node, cst.Call) and _is_unseen(file, node):
-            return f"`{file.code(node)}` on line {file.line(node)} is not in sight, and may give tensors of any kind"
+            return f"where `{node.name.value}` on line {line} comes from is not in sight"
+        if isinstance(node, (cst.Call, cst.Name, cst.ImportAlias, cst.ImportStar)) and _is_unseen(file, node):
+            return f"`{file.code(node)}` on line {line} is not in sight, and may give data in any order in memory"
+    moved = made_on_device(file, tensor)
+    if moved is not None:
+        return f"`{code}` may be on the device already (line {file.line(moved)})"
     return _changed(file, tensor, sources, data_set)
 
 
@@ -60,25 +64,50 @@ def _sources(file: FileFacts, tensor: cst.BaseExpression) -> Iterator[cst.CSTNod
     waiting: list[cst.CSTNode] = [tensor]
     while waiting and len(seen) < _MOST:
         node = waiting.pop()
-        if node in seen:
+        if node in seen or (isinstance(node, (cst.Name, cst.Attribute)) and _library(file, node) in _LIBRARIES):
             continue
         seen.add(node)
         yield node
-        if file.flow.is_variable(node):
-            for each in file.flow.definitions(node):
-                if each.binding is Binding.PARAMETER:
-                    ends = [end.node for end in file.tracing.ends(node)]
-                    waiting += [end for end in ends if end is not node]
-                elif each.value is not None:
-                    waiting.append(each.value)
-            continue
-        if isinstance(node, cst.Attribute):
-            waiting += [end.node for end in file.tracing.ends(node) if end.node is not node]
-        function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
-        if function is not None:
-            waiting += [each.value for each in file.tree.results(function) if isinstance(each.value, cst.CSTNode)]
-        if not isinstance(node, cst.Param):
-            waiting += children(node)
+        if not isinstance(node, (cst.Param, cst.ImportAlias, cst.ImportStar)):
+            waiting += _behind(file, node)
+
+
+def _behind(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """One step back."""
+    if file.flow.is_variable(node):
+        for each in file.flow.definitions(node):
+            if isinstance(each.node, cst.Param):
+                yield from _given(file, each.node, each.scope)
+            elif each.value is not None:
+                yield each.value
+            elif isinstance(each.node, (cst.ImportAlias, cst.ImportStar)):
+                yield each.node
+        yield from (end.node for end in file.tracing.ends(node, (None,)) if not end.path)  # items of a list
+        return
+    if isinstance(node, cst.Attribute):
+        own = file.classes.self_attribute(node)
+        cls = own[0] if own is not None else file.value(node.value).cls
+        assigned = cls.assignments(node.attr.value) if cls is not None else []
+        yield from (each.value for each in assigned if each.value is not None)
+        yield from () if assigned else (node.value,)
+        return
+    function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
+    if function is not None:
+        yield from (each.value for each in file.tree.results(function) if isinstance(each.value, cst.BaseExpression))
+    yield from (node.value,) if isinstance(node, cst.Arg) else children(node)
+
+
+def _given(file: FileFacts, param: cst.Param, function: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What a parameter may get; itself where that is not all in sight."""
+    callers = file.values.calls.callers(function) if isinstance(function, cst.FunctionDef) else ()
+    is_method = isinstance(file.tree.scope(function), cst.ClassDef)
+    values = [
+        passed(call, function, param, bound=is_method) for call in callers if isinstance(function, cst.FunctionDef)
+    ]
+    is_known = bool(values) and isinstance(function, cst.FunctionDef) and not file.flow.is_open(function)
+    yield from (value for value in values if value is not None)
+    if not is_known or None in values:
+        yield param
 
 
 def _word(node: cst.CSTNode) -> str:
@@ -86,23 +115,29 @@ def _word(node: cst.CSTNode) -> str:
         return node.attr.value
     if isinstance(node, cst.Arg) and node.keyword is not None:
         return node.keyword.value
-    return node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) else ""
+    called = node.func if isinstance(node, cst.Call) else None
+    named = called.attr if isinstance(called, cst.Attribute) else called
+    return named.value if isinstance(named, cst.Name) else ""
 
 
-def _is_unseen(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call gives something of which neither its code nor its library is known."""
-    name = file.qualified(call)
-    if file.value(call.func).kind is Kind.MODULE:
+def _is_unseen(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether something gives values of which neither the code nor the library is known."""
+    if isinstance(node, cst.Name):
+        return file.flow.is_read(node) and not file.flow.definitions(node)
+    if not isinstance(node, cst.Call):
         return True
-    if name is not None and name.startswith(_LIBRARIES):
-        return name in ("torch.load", "torch.jit.load", "torch.hub.load") or name.startswith("torch.utils.")
-    is_method = isinstance(call.func, cst.Attribute) and name is None
-    return not is_method and file.values.calls.resolve(call) is None
+    name = file.qualified(node)
+    if name is not None and _library(file, node) in _LIBRARIES:
+        return name in _READS or name.startswith("torch.utils.")
+    is_method = isinstance(node.func, cst.Attribute) and name is None
+    return not is_method and file.values.calls.resolve(node) is None
 
 
-def _changed(
-    file: FileFacts, tensor: cst.BaseExpression, sources: list[cst.CSTNode], data_set: cst.Call
-) -> str:
+def _library(file: FileFacts, node: cst.CSTNode) -> str:
+    return (file.qualified(node) or "").partition(".")[0]
+
+
+def _changed(file: FileFacts, tensor: cst.BaseExpression, sources: list[cst.CSTNode], data_set: cst.Call) -> str:
     """What writes into a tensor, or an array whose memory it shares, once the data set has it."""
     memory = {end.node for node in (tensor, *sources) if file.flow.is_variable(node) for end in file.tracing.ends(node)}
     for write in file.aliasing.writes:
@@ -112,5 +147,7 @@ def _changed(
             and not set(file.tree.loops(write.node)) & set(file.tree.loops(data_set))
         )
         if not is_above and any(end.node in memory for end in file.tracing.ends(write.into)):
-            return f"line {file.line(write.node)} may write into `{file.code(tensor)}`, which the data set would not see"
+            return (
+                f"line {file.line(write.node)} may write into `{file.code(tensor)}`, unseen by the data set"
+            )
     return ""

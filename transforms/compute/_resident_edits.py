@@ -20,14 +20,12 @@ _OWN_WAY = ("sampler", "batch_sampler", "collate_fn", "worker_init_fn")
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 
 
-def moved_tensors(file: FileFacts, data_set: cst.Call, move: str) -> list[Edit]:
-    """The edits that put the tensors of a data set on the device."""
-    edits: list[Edit] = []
-    for arg in data_set.args:
-        start, end = file.source.span(arg.value)
-        is_simple = isinstance(arg.value, _SIMPLE) or arg.value.lpar
-        edits += [Edit(end, end, move)] if is_simple else [Edit(start, start, "("), Edit(end, end, f"){move}")]
-    return edits
+def moved_tensors(file: FileFacts, data_set: cst.Call, move: str) -> str:
+    """The construction of a data set whose tensors are on the device."""
+    codes = [(file.whole_code(arg.value), arg.value) for arg in data_set.args]
+    tensors = [f"{code}{move}" if isinstance(node, _SIMPLE) or node.lpar else f"({code}){move}" for code, node in codes]
+    start, _ = file.source.span(data_set)
+    return call_text(file.source, start, file.code(data_set.func), tensors)
 
 
 def sampler_of(file: FileFacts, loader: Loader) -> str:
@@ -35,8 +33,7 @@ def sampler_of(file: FileFacts, loader: Loader) -> str:
     call = loader.call
     if loader.unseen or loader.open_keywords or any(arg.star for arg in call.args):
         raise Kept(f"the arguments of `{file.code(call.func)}` are not all written out")
-    if comments(file.source, file.tree.statement(call)):
-        raise Kept("a comment stands between its arguments")
+    require_no_comment(file, call)
     for name in _OWN_WAY:
         given = _given(call, name)
         if given is not None and not is_none(given):
@@ -51,6 +48,13 @@ def sampler_of(file: FileFacts, loader: Loader) -> str:
     raise Kept(f"whether it shuffles is only known at run time: `shuffle={file.code(shuffle)}`")
 
 
+def require_no_comment(file: FileFacts, call: cst.Call) -> None:
+    """Raises `Kept` where a comment would be lost with the arguments of a call."""
+    start, end = file.source.span(call)
+    if any(start <= at < end for at, _ in comments(file.source, file.tree.statement(call))):
+        raise Kept(f"a comment stands among the arguments of `{file.code(call.func)}` on line {file.line(call)}")
+
+
 def draws_otherwise(loader: Loader) -> str:
     """Which argument lets the random numbers be other ones without workers; empty where none does."""
     kept = _given(loader.call, "persistent_workers")
@@ -60,13 +64,23 @@ def draws_otherwise(loader: Loader) -> str:
     return "workers draw from its generator ahead of a loop that ends early" if ahead else ""
 
 
-def batched(file: FileFacts, loader: Loader, sampler: str, data: str, batches: str) -> Edit:
-    """The loader that takes batches out of its data set at once. `sampler` and `batches` are the samplers' classes."""
+def counted(file: FileFacts, given: cst.BaseExpression, data_set: cst.Call) -> str:
+    """What a sampler counts the samples by: the data set, or where that has no name, its first tensor."""
+    named = given if given is not data_set else data_set.args[0].value
+    if not isinstance(named, (cst.Name, cst.Attribute)):
+        raise Kept("neither the data set nor its first tensor has a name, by which a sampler could count the samples")
+    return file.code(named)
+
+
+def batched(file: FileFacts, loader: Loader, data: str, samples: str, sampler: str, batches: str) -> Edit:
+    """The loader that takes batches out of its data set at once: `data`, with as many samples as `samples` has.
+    `sampler` and `batches` are the samplers' classes.
+    """
     call = loader.call
     generator, dropped = _given(call, "generator"), _given(call, "drop_last")
     size = _given(call, "batch_size")
     seeded = f"generator={file.code(generator)}" if generator is not None and not is_none(generator) else ""
-    indices = f"{sampler}({data}, {seeded})" if seeded and "Random" in sampler else f"{sampler}({data})"
+    indices = f"{sampler}({samples}, {seeded})" if seeded and "Random" in sampler else f"{sampler}({samples})"
     drawn = ", ".join(
         [
             indices,
@@ -74,8 +88,7 @@ def batched(file: FileFacts, loader: Loader, sampler: str, data: str, batches: s
             f"drop_last={file.code(dropped) if dropped is not None else False}",
         ]
     )
-    (data_set,) = loader.values("dataset")
-    given = [file.whole_code(data_set), f"sampler={batches}({drawn})", "batch_size=None", *filter(None, [seeded])]
+    given = [data, f"sampler={batches}({drawn})", "batch_size=None", *filter(None, [seeded])]
     start, end = file.source.span(call)
     return Edit(start, end, call_text(file.source, start, file.code(call.func), given))
 

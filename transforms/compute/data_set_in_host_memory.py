@@ -42,8 +42,10 @@ from perfmod.transforms.compute._plain_tensors import why_not_plain
 from perfmod.transforms.compute._resident_edits import (
     PACKAGE,
     batched,
+    counted,
     draws_otherwise,
     moved_tensors,
+    require_no_comment,
     sampler_of,
     spelled,
 )
@@ -54,6 +56,7 @@ from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
+from perfmod.transforms.writing import replace
 
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
@@ -105,18 +108,23 @@ class DataSetInHostMemory(Rule):
             reason = why_not_plain(file, arg.value, data_set)
             if reason:
                 raise Kept(reason)
-        found: list[Move] = []
-        edits: list[Edit] = []
-        brought: dict[Edit, None] = {}
+        require_no_comment(file, data_set)
         wanted = {each: sampler_of(file, each) for each in together}
-        for loader, sampler in wanted.items():
+        found: list[Move] = []
+        for loader in together:
             _require_plain_use(file, loader)
             found += moves(file, loader, len(data_set.args))
-            names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
-            brought |= dict.fromkeys(imports)
+        moved = moved_tensors(file, data_set, move_at(file, found, data_set))
+        edits: dict[Edit, None] = {}
+        for loader, sampler in wanted.items():
             (given,) = loader.values("dataset")
-            edits.append(batched(file, loader, names[sampler], file.code(given), names["BatchSampler"]))
-        edits += [*moved_tensors(file, data_set, move_at(file, found, data_set)), *brought]
+            names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
+            data, samples = moved if given is data_set else file.code(given), counted(file, given, data_set)
+            edits |= dict.fromkeys(
+                [batched(file, loader, data, samples, names[sampler], names["BatchSampler"]), *imports]
+            )
+            if given is not data_set:
+                edits[replace(file.source, data_set, moved)] = None
         other = next(filter(None, map(draws_otherwise, together)), "")
         where = file.lines([each.call for each in found])
         return self.found(
@@ -132,17 +140,16 @@ class DataSetInHostMemory(Rule):
 
 def _data_set(file: FileFacts, loader: Loader) -> cst.Call:
     """The construction of a loader's `TensorDataset`."""
-    (given,) = loader.values("dataset") if len(loader.values("dataset")) == 1 else (loader.call,)
-    made = [end.node for end in file.tracing.ends(given) if not end.path]
+    made = list(dict.fromkeys(end.node for each in loader.values("dataset") for end in file.tracing.ends(each)))
     call = made[0] if len(made) == 1 else None
-    if loader.cls is not None or not isinstance(call, cst.Call) or given is loader.call:
+    if loader.cls is not None or not isinstance(call, cst.Call) or len(loader.values("dataset")) != 1:
         raise Kept("which data set it gets is decided at run time")
     if file.qualified(call) not in (f"{PACKAGE}.TensorDataset", f"{PACKAGE}.dataset.TensorDataset"):
-        raise Kept(f"`{file.code(call.func)}` (line {file.line(call)}) is no TensorDataset: it makes samples one by one")
+        raise Kept(
+            f"`{file.code(call.func)}` (line {file.line(call)}) is no TensorDataset: it makes samples one by one"
+        )
     if not file.is_own(call) or not call.args or any(arg.star or arg.keyword is not None for arg in call.args):
         raise Kept(f"the tensors of the data set on line {file.line(call)} are not written out here")
-    if not isinstance(given, (cst.Name, cst.Attribute)):
-        raise Kept("the data set has no name, by which a sampler could count its samples")
     return call
 
 
@@ -150,6 +157,8 @@ def _loaders_of(file: FileFacts, data_set: cst.Call) -> list[Loader]:
     """All loaders of a data set. Raises `Kept` where it is used for something else."""
     found: dict[Loader, None] = {}
     for held in file.handing.uses(data_set):
+        if held.node is data_set and isinstance(file.tree.parent(data_set), (cst.Assign, cst.AnnAssign)):
+            raise Kept("other files may use the data set")
         arg = file.tree.parent(held.node)
         call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and not held.path else None
         loader = file.loaders.of(call) if call is not None else None
@@ -164,6 +173,8 @@ def _loaders_of(file: FileFacts, data_set: cst.Call) -> list[Loader]:
 def _require_plain_use(file: FileFacts, loader: Loader) -> None:
     """Raises `Kept` where a loader is used for more than its batches and their number."""
     for held in file.handing.uses(loader.call):
+        if held.node is loader.call and isinstance(file.tree.parent(loader.call), (cst.Assign, cst.AnnAssign)):
+            raise Kept("other files may use the loader")
         parent = file.tree.parent(held.node)
         call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
         if isinstance(parent, cst.For) or (isinstance(call, cst.Call) and file.qualified(call) in _GOES_THROUGH):
