@@ -38,7 +38,8 @@ def main(seen):
 """
 USUAL = {
     "extra": "", "data": "a, b = torch.arange(33.0).reshape(11, 3), torch.arange(11)", "generator": "pass",
-    "tensors": "a, b", "settings": "batch_size=4, shuffle=True", "between": "pass", "last": "pass", "result": "len(loader)",
+    "tensors": "a, b", "settings": "batch_size=4, shuffle=True", "between": "pass", "last": "pass",
+    "result": "len(loader)",
 }  # fmt: skip
 
 
@@ -132,7 +133,8 @@ def test_rules_for_loaders_leave_it_alone() -> None:
 
 
 @pytest.mark.parametrize(("parts", "line"), [
-    ({"extra": "device = 'cuda'", "data": "a, b = torch.rand(9, 3), torch.rand(9)"}, "data = TensorDataset(a.to(device), b.to(device))"),
+    ({"extra": "device = 'cuda'", "data": "a, b = torch.rand(9, 3), torch.rand(9)"},
+     "data = TensorDataset(a.to(device), b.to(device))"),
     ({"tensors": "a + 1, b"}, "data = TensorDataset((a + 1).to(device), b.to(device))"),
     ({"tensors": "a[:5], b[:5]"}, "data = TensorDataset(a[:5].to(device), b[:5].to(device))"),
 ])  # fmt: skip
@@ -154,8 +156,7 @@ def test_how_it_is_spelled(old: str, new: str, line: str) -> None:
     text = SCRIPT.format(**USUAL).replace(old, new)
     if "as D" in new:
         text = text.replace("= DataLoader(", "= D.DataLoader(").replace("= TensorDataset(", "= D.TensorDataset(")
-    (rule,) = (rule for rule in catalog.rules() if rule.code == "PM315")
-    result = rewrite(text.encode(), "train.py", [rule], Choice(unsafe=True, opted_in=frozenset({"PM315"})))
+    result = rewritten(text)
     assert line in [each.strip() for each in result.after.decode().splitlines()], [r.reason for r in result.refused]
 
 
@@ -181,6 +182,12 @@ REFUSED = [
     ({"data": "a, b = torch.rand(3, 11).t(), torch.rand(11)"}, "another order"),
     ({"data": "a, b = turned(torch.rand(3, 11).transpose(0, 1)), torch.rand(11)",
       "extra": "def turned(t):\n    return t"}, "another order"),
+    ({"data": "a, b = torch.arange(13.0).unfold(0, 3, 1), torch.rand(11)"}, "another order"),
+    ({"data": "a, b = torch.linalg.inv(torch.rand(11, 3, 3)), torch.rand(11)"}, "not in sight"),
+    ({"data": "a, b = torch.rand(11, 3), torch.rand(11); view = a.numpy()", "last": "view[0] = 1"},
+     "may write into `a`"),
+    ({"data": "a, b = torch.rand(11, 3), torch.rand(11); view = a[:2].view(6)", "last": "view[0] = 1"},
+     "may write into `a`"),
     ({"data": "a, b = torch.rand(11, 3, requires_grad=True), torch.rand(11)"}, "a part of a graph"),
     ({"data": "a, b = torch.rand(11, 3, device=device), torch.rand(11)"}, "on the device already"),
     ({"data": "parts = []; parts.append(model(torch.rand(11, 3))); a, b = torch.cat(parts), torch.rand(11)"}, "model"),
@@ -198,6 +205,51 @@ def test_what_stays(parts: dict[str, str], reason: str) -> None:
     assert reason in " | ".join(finding.reason for finding in result.refused)
 
 
+TRAINER = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+class Trainer{base}:
+    def __init__(self):
+        {first}
+        self.model = torch.nn.Linear(3, 1)
+        {second}
+        self.model.to(self.device)
+
+    def build(self):
+        self.data = TensorDataset(torch.rand(11, 3), torch.rand(11))
+        self.loader = DataLoader(self.data, batch_size=4)
+
+    def fit(self):
+        {third}
+        for batch in self.loader:
+            x, y = [part.to(self.device) for part in batch]
+            self.model(x).sum().backward()
+
+Trainer().fit()
+"""
+
+
+@pytest.mark.parametrize(("parts", "is_written"), [
+    ({"first": 'self.device = torch.device("cuda")', "second": "self.build()"}, True),
+    ({"first": "self.build()", "second": 'self.device = torch.device("cuda")'}, False),
+    ({"first": 'self.device = torch.device("cuda")', "third": "self.build()"}, True),
+    ({"first": "self.build()"}, False),
+    ({"first": "self.build()", "base": "(Foreign)"}, False),
+    ({"first": 'self.device = "cuda:0"', "second": "self.build()", "third": 'self.device = "cuda:1"'}, False),
+])  # fmt: skip
+def test_a_device_in_an_attribute(parts: dict[str, str], is_written: bool) -> None:
+    text = TRAINER.format(**{"first": "pass", "second": "pass", "third": "pass", "base": "", **parts})
+    result = rewritten(text)
+    assert bool(result.applied) is is_written, [each.reason for each in result.refused]
+    assert ("torch.rand(11, 3).to(self.device)" in result.after.decode()) is is_written
+
+
+def rewritten(text: str) -> FileResult:
+    (rule,) = (rule for rule in catalog.rules() if rule.code == "PM315")
+    return rewrite(text.encode(), "train.py", [rule], Choice(unsafe=True, opted_in=frozenset({"PM315"})))
+
+
 @pytest.mark.parametrize("move", [
     "y = y.to(device)\n            x = x.float() if epoch else x\n            x = x.to(device)",
     "if epoch:\n                x = x.to(device)\n            y = y.to(device)",
@@ -212,7 +264,6 @@ def test_what_stays(parts: dict[str, str], reason: str) -> None:
 def test_batches_that_the_host_uses(move: str) -> None:
     text = SCRIPT.format(**{**USUAL, "extra": "from engine import move\nkept = []"})
     text = text.replace("x, y = x.to(device), y.to(device)", move)
-    (rule,) = (rule for rule in catalog.rules() if rule.code == "PM315")
-    result = rewrite(text.encode(), "train.py", [rule], Choice(unsafe=True, opted_in=frozenset({"PM315"})))
+    result = rewritten(text)
     assert not result.applied
     assert result.refused

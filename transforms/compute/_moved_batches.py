@@ -162,7 +162,12 @@ def _attribute(file: FileFacts, where: cst.Attribute, at: cst.Call) -> str | Non
     if not code or not isinstance(root, cst.Name) or not all(file.comes_before(each, at) for each in sets):
         return None
     if root.value == "self" and function is not None and home is not None:
-        return code if file.tree.class_of(function) is file.tree.class_of(home) else None
+        around = file.tree.class_of(home)
+        made = {file.tree.function(each) for each in sets}
+        early = [call for call in file.values.calls.callers(home) if file.tree.function(call) in made]
+        is_set = bool(sets) and all(each is home or (each and each.name.value == "__init__") for each in made)
+        is_above = is_set and all(file.comes_before(each, call) for each in sets for call in early)
+        return code if is_above and around is not None and file.tree.class_of(function) is around else None
     bound = file.flow.definitions(root)
     is_above = bool(bound) and all(file.comes_before(each.node, at) for each in bound)
     return code if function is home and is_above else None

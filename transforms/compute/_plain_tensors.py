@@ -16,8 +16,9 @@ _MOST = 400
 """So many expressions are looked at behind one tensor."""
 _OTHER_ORDER = frozenset(
     {
-        "transpose", "transpose_", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "rollaxis", "T", "mT", "H",
-        "t", "einsum", "rearrange", "asfortranarray", "channels_last", "channels_last_3d", "memory_format", "as_strided",
+        "transpose", "transpose_", "permute", "movedim", "moveaxis", "swapaxes", "swapdims", "rollaxis", "T", "mT",
+        "H", "t", "einsum", "rearrange", "asfortranarray", "channels_last", "channels_last_3d", "memory_format",
+        "as_strided", "unfold", "sliding_window_view", "order", "conj", "mH", "adjoint", "diagonal", "loadmat",
     }
 )  # fmt: skip
 _GRAPH = frozenset({"requires_grad", "requires_grad_", "Parameter"})
@@ -30,7 +31,8 @@ _WHY = {
     **dict.fromkeys(_ELSEWHERE, "leaves the data in a file or shares it with other processes"),
 }
 _LIBRARIES = frozenset({"torch", "numpy", "sklearn", "pandas", "builtins", "math", "random"})
-_READS = frozenset({"torch.load", "torch.jit.load", "torch.hub.load", "builtins.open"})
+_READS = ("torch.load", "torch.jit.", "torch.hub.", "torch.utils.", "torch.linalg.", "torch.fft.", "builtins.open")
+"""What gives values of any kind, or matrices column by column."""
 
 
 def why_not_plain(file: FileFacts, tensor: cst.BaseExpression, data_set: cst.Call) -> str:
@@ -128,7 +130,7 @@ def _is_unseen(file: FileFacts, node: cst.CSTNode) -> bool:
         return True
     name = file.qualified(node)
     if name is not None and _library(file, node) in _LIBRARIES:
-        return name in _READS or name.startswith("torch.utils.")
+        return name.startswith(_READS)
     is_method = isinstance(node.func, cst.Attribute) and name is None
     return not is_method and file.values.calls.resolve(node) is None
 
@@ -139,15 +141,25 @@ def _library(file: FileFacts, node: cst.CSTNode) -> str:
 
 def _changed(file: FileFacts, tensor: cst.BaseExpression, sources: list[cst.CSTNode], data_set: cst.Call) -> str:
     """What writes into a tensor, or an array whose memory it shares, once the data set has it."""
-    memory = {end.node for node in (tensor, *sources) if file.flow.is_variable(node) for end in file.tracing.ends(node)}
+    memory = {made for node in (tensor, *sources) if file.flow.is_variable(node) for made in _memory(file, node)}
     for write in file.aliasing.writes:
         is_above = (
             file.comes_before(write.node, data_set)
             and file.tree.function(write.node) is file.tree.function(data_set)
             and not set(file.tree.loops(write.node)) & set(file.tree.loops(data_set))
         )
-        if not is_above and any(end.node in memory for end in file.tracing.ends(write.into)):
-            return (
-                f"line {file.line(write.node)} may write into `{file.code(tensor)}`, unseen by the data set"
-            )
+        if not is_above and not memory.isdisjoint(_memory(file, write.into)):
+            return f"line {file.line(write.node)} may write into `{file.code(tensor)}`, unseen by the data set"
     return ""
+
+
+def _memory(file: FileFacts, node: cst.BaseExpression) -> set[cst.CSTNode]:
+    """Where the memory of a tensor or array was made, through `x.numpy()` and `torch.from_numpy(array)`."""
+    made: set[cst.CSTNode] = set()
+    waiting = [node]
+    while waiting and len(made) < _MOST:
+        for end in file.tracing.ends(waiting.pop()):
+            shared = file.aliasing.shared(end.node)
+            waiting += [shared] if shared is not None and end.node not in made else []
+            made.add(end.node)
+    return made
