@@ -115,6 +115,15 @@ def test_nobody_can_see_whether_it_fits() -> None:
     assert written(unsafe=False, policy=assumed).applied
 
 
+def test_what_was_written_is_left_alone() -> None:
+    again = rewritten(written().after.decode())
+    assert not again.applied
+    assert not again.refused
+    by_hand = written(settings="batch_size=None")
+    assert not by_hand.applied
+    assert not by_hand.refused
+
+
 def test_other_draws_are_said() -> None:
     (kept,) = written(settings="batch_size=4, num_workers=2, persistent_workers=True").applied
     assert (kept.numerics, kept.reason.partition(" ")[0]) == (Numerics.SAMPLING, "persistent")
@@ -161,7 +170,6 @@ def test_how_it_is_spelled(old: str, new: str, line: str) -> None:
 
 
 REFUSED = [
-    ({"settings": "batch_size=None"}, "makes no batches"),
     ({"settings": "batch_size=4, shuffle=device is None"}, "only known at run time"),
     ({"settings": "batch_size=4, worker_init_fn=print"}, "worker_init_fn=print"),
     ({"settings": "**dict(batch_size=4)"}, "not all written out"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import passed
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.on_device import made_on_device
@@ -33,6 +34,12 @@ _WHY = {
 _LIBRARIES = frozenset({"torch", "numpy", "sklearn", "pandas", "builtins", "math", "random"})
 _READS = ("torch.load", "torch.jit.", "torch.hub.", "torch.utils.", "torch.linalg.", "torch.fft.", "builtins.open")
 """What gives values of any kind, or matrices column by column."""
+_FROM_DATA = frozenset(
+    {
+        "tensor", "as_tensor", "asarray", "from_numpy", "frombuffer", "from_file", "full", "empty_strided",
+        "scalar_tensor", "Tensor", "FloatTensor", "LongTensor", "BoolTensor", "ByteTensor",
+    }
+)  # fmt: skip
 
 
 def why_not_plain(file: FileFacts, tensor: cst.BaseExpression, data_set: cst.Call) -> str:
@@ -93,10 +100,19 @@ def _behind(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from (each.value for each in assigned if each.value is not None)
         yield from () if assigned else (node.value,)
         return
+    if isinstance(node, cst.Call) and _fills(file, node):
+        yield from (arg for arg in node.args if arg.keyword is not None and arg.keyword.value != "size")
+        return
     function = file.values.calls.resolve(node) if isinstance(node, cst.Call) else None
     if function is not None:
         yield from (each.value for each in file.tree.results(function) if isinstance(each.value, cst.BaseExpression))
     yield from (node.value,) if isinstance(node, cst.Arg) else children(node)
+
+
+def _fills(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call makes a tensor of a size that it is given, and of nothing else: `torch.randn(n, 3)`."""
+    name = (file.qualified(call) or "").removeprefix("torch.")
+    return name in torch_api.CREATES and name not in _FROM_DATA and not name.endswith("_like")
 
 
 def _given(file: FileFacts, param: cst.Param, function: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -28,6 +28,11 @@ def moved_tensors(file: FileFacts, data_set: cst.Call, move: str) -> str:
     return call_text(file.source, start, file.code(data_set.func), tensors)
 
 
+def takes_batches_whole(loader: Loader) -> bool:
+    """Whether it makes no batches, but takes what its data set has for the indices of one."""
+    return is_none(_given(loader.call, "batch_size"))
+
+
 def sampler_of(file: FileFacts, loader: Loader) -> str:
     """The class that gives the loader's indices in the same order. Raises `Kept` where it batches in another way."""
     call = loader.call
@@ -38,9 +43,7 @@ def sampler_of(file: FileFacts, loader: Loader) -> str:
         given = _given(call, name)
         if given is not None and not is_none(given):
             raise Kept(f"`{name}={file.code(given)}` makes batches or workers in its own way")
-    size, shuffle = _given(call, "batch_size"), _given(call, "shuffle")
-    if is_none(size):
-        raise Kept("it makes no batches")
+    shuffle = _given(call, "shuffle")
     if shuffle is None or is_false(shuffle) or is_none(shuffle):
         return "SequentialSampler"
     if is_true(shuffle):
@@ -64,12 +67,21 @@ def draws_otherwise(loader: Loader) -> str:
     return "workers draw from its generator ahead of a loop that ends early" if ahead else ""
 
 
-def counted(file: FileFacts, given: cst.BaseExpression, data_set: cst.Call) -> str:
-    """What a sampler counts the samples by: the data set, or where that has no name, its first tensor."""
-    named = given if given is not data_set else data_set.args[0].value
-    if not isinstance(named, (cst.Name, cst.Attribute)):
-        raise Kept("neither the data set nor its first tensor has a name, by which a sampler could count the samples")
-    return file.code(named)
+def named(file: FileFacts, given: cst.BaseExpression, data_set: cst.Call, loader: cst.Call) -> tuple[str, bool]:
+    """What a sampler counts the samples by, and whether that is a new name: the data set, its first tensor, or a name
+    for the data set.
+    """
+    own = given if given is not data_set else data_set.args[0].value
+    if isinstance(own, (cst.Name, cst.Attribute)):
+        return file.code(own), False
+    statement = file.tree.parent(loader)
+    target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
+    if not isinstance(target, cst.Name):
+        raise Kept("the data set has no name, by which a sampler could count its samples")
+    name = f"{target.value.removesuffix('loader').removesuffix('_') or 'data'}_set"
+    if any(each.value == name for each in file.tree.all(cst.Name)):
+        raise Kept(f"the data set has no name, and `{name}` is something else")
+    return name, True
 
 
 def batched(file: FileFacts, loader: Loader, data: str, samples: str, sampler: str, batches: str) -> Edit:

@@ -42,12 +42,13 @@ from perfmod.transforms.compute._plain_tensors import why_not_plain
 from perfmod.transforms.compute._resident_edits import (
     PACKAGE,
     batched,
-    counted,
     draws_otherwise,
     moved_tensors,
+    named,
     require_no_comment,
     sampler_of,
     spelled,
+    takes_batches_whole,
 )
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
@@ -56,7 +57,7 @@ from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-from perfmod.transforms.writing import replace
+from perfmod.transforms.writing import insert_before_statement, replace
 
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
@@ -90,7 +91,9 @@ class DataSetInHostMemory(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         done: set[cst.CSTNode] = set()
         for loader in file.loaders if uses_accelerator(file) else ():
-            if loader.name != TORCH_LOADER or not loader.iterations or loader.call in done:
+            if loader.name != TORCH_LOADER or not loader.iterations or takes_batches_whole(loader):
+                continue
+            if loader.call in done:
                 continue
             try:
                 data_set = _data_set(file, loader)
@@ -119,11 +122,14 @@ class DataSetInHostMemory(Rule):
         for loader, sampler in wanted.items():
             (given,) = loader.values("dataset")
             names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
-            data, samples = moved if given is data_set else file.code(given), counted(file, given, data_set)
-            edits |= dict.fromkeys(
-                [batched(file, loader, data, samples, names[sampler], names["BatchSampler"]), *imports]
-            )
-            if given is not data_set:
+            samples, is_new = named(file, given, data_set, loader.call)
+            data = samples if is_new else moved if given is data_set else file.code(given)
+            written = batched(file, loader, data, samples, names[sampler], names["BatchSampler"])
+            edits |= dict.fromkeys([written, *imports])
+            if is_new:
+                made = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
+                edits[insert_before_statement(file.source, made, f"{samples} = {moved}", below_comments=True)] = None
+            elif given is not data_set:
                 edits[replace(file.source, data_set, moved)] = None
         other = next(filter(None, map(draws_otherwise, together)), "")
         where = file.lines([each.call for each in found])
