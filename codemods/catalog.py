@@ -21,10 +21,10 @@ Kind = TypeVar("Kind", "Rule", Card)
 
 ALL = "ALL"
 PRESETS: Mapping[str, frozenset[str]] = {
-    "fast": frozenset({"PM301", "PM302", "PM303", "PM304", "PM305", "PM306", "PM309"}),
+    "fast": frozenset({"PM301", "PM302", "PM303", "PM304", "PM305", "PM306", "PM309", "PM315"}),
 }
 """Rules on request that are selected together by one name. `fast`: formats of numbers and memory, compilation, fused
-kernels."""
+kernels, and data on the device."""
 
 
 class SelectionError(Exception):

@@ -47,6 +47,10 @@ class Predicate(str, enum.Enum):
         "compiles-whole",
         "models gain from being compiled, also where the graph is split or unseen",
     )
+    FITS_ON_THE_DEVICE = (
+        "fits-on-the-device",
+        "the tensors of a data set fit into the memory of the device, beside the training",
+    )
 
 
 WATCHED: Final[Mapping[str, str]] = {

@@ -1,50 +1,52 @@
-# golden: change script
-"""Two loaders of tensors, whose batches are copied in functions that are given the device."""
+# golden: change unsafe numerics=bitwise
+"""Functions train and evaluate, each data set is moved by itself."""
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, TensorDataset
 
 
-def train(model, device, loader, optimizer):
-    model.train()
-    for i, (x, y) in enumerate(loader):
+def train(model, loader, optimizer, device):
+    for x, y in loader:
         x, y = x.to(device), y.to(device)
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y)
         loss.backward()
         optimizer.step()
-        print(i, len(x), loss.item())
 
 
-def evaluate(model, device, loader):
-    model.eval()
-    right = 0
-    with torch.no_grad():
-        for x, y in loader:
-            x = x.to(device)
-            y = y.to(device)
-            right += (model(x).argmax(1) == y).sum().item()
-    print(right / len(loader.dataset))
+@torch.no_grad()
+def evaluate(model, loader, dev):
+    correct = torch.zeros((), device=dev)
+    for x, y in loader:
+        correct += (model(x.to(dev)).argmax(1) == y.to(dev)).sum()
+    return correct / len(loader.dataset)
 
 
 def main():
     torch.manual_seed(0)
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    x, y = torch.randn(50, 4), torch.randint(3, (50,))
-    train_set = TensorDataset(x[:40].to(device), y[:40].to(device))
-    test_set = TensorDataset((x[40:] / 2).to(device), y[40:].to(device))
-    train_loader = DataLoader(train_set, sampler=BatchSampler(RandomSampler(train_set), 16, drop_last=False),
-                              batch_size=None)
-    test_loader = DataLoader(test_set, sampler=BatchSampler(SequentialSampler(test_set), 4, drop_last=False),
-                             batch_size=None)
-    model = nn.Linear(4, 3).to(device)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, y = torch.randn(40, 6), torch.randint(3, (40,))
+    train_set = TensorDataset(x[:30].to(device), y[:30].to(device))
+    test_set = TensorDataset(x[30:].to(device), y[30:].to(device))
+    train_loader = DataLoader(
+        train_set,
+        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    test_loader = DataLoader(
+        test_set,
+        sampler=BatchSampler(SequentialSampler(test_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for epoch in range(3):
-        train(model, device, train_loader, optimizer)
-        evaluate(model, device, test_loader)
-    print(torch.rand(2).tolist())
+    figures = []
+    for epoch in range(2):
+        train(model, train_loader, optimizer, device)
+        figures.append(evaluate(model, test_loader, device))
+    return model.weight, torch.stack(figures)
 
 
-if __name__ == "__main__":
-    main()
+def probe():
+    return main()

@@ -1,18 +1,31 @@
-# golden: stay refused="uses `y` before it is copied" script
-"""The labels of a batch are counted on the host."""
+# golden: stay refused="before it is moved"
+"""The host normalises the batch before it is moved."""
 import torch
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-torch.manual_seed(0)
-device = "cuda" if torch.cuda.is_available() else "cpu"
-train_set = TensorDataset(torch.randn(20, 3), torch.randint(2, (20,)))
-net = nn.Linear(3, 2).to(device)
-optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
-for x, y in DataLoader(train_set, batch_size=8, shuffle=True):
-    print(y.numpy().sum())
-    optimizer.zero_grad()
-    loss = nn.functional.cross_entropy(net(x.to(device)), y.to(device))
-    loss.backward()
-    optimizer.step()
-print(round(loss.item(), 4))
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    x, y = torch.randn(37, 6), torch.randint(3, (37,))
+    train_set = TensorDataset(x, y)
+    loader = DataLoader(train_set, batch_size=8, shuffle=True)
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for x, y in loader:
+            x = (x - x.mean()).to(device)
+            y = y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model.weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

@@ -10,7 +10,7 @@ from perfmod.codemods.results import Withheld
 from perfmod.selection import rules_for
 from perfmod.transforms.finding import Family, Numerics, Place, Safety
 from perfmod.transforms.policy import MOST_WORKERS, CompileMode
-from perfmod.tune.stack import COMPILE, DATA, WORKERS, Stack
+from perfmod.tune.stack import COMPILE, ON_THE_DEVICE, WORKERS, Stack
 from perfmod.verify.stacks import Rewriting
 
 _OTHER_WORKERS = (2, 4, 16)
@@ -58,7 +58,7 @@ class Space:
     def feeding(self) -> frozenset[str]:
         """The rules whose gain shows only together with the loader."""
         cards = {rule.code: rule for each in self.usual.files for rule in rules_for(each.file.settings)[0]}
-        return frozenset(code for code in self.codes if code == DATA or cards[code].family is Family.FEEDING)
+        return frozenset(code for code in self.codes if cards[code].family is Family.FEEDING or code == ON_THE_DEVICE)
 
     @property
     def harmless(self) -> frozenset[str]:

@@ -11,8 +11,8 @@ from perfmod.transforms.policy import MOST_WORKERS, CompileMode
 
 COMPILE = "PM303"
 WORKERS = "PM201"
-DATA = "PM315"
-"""The rule that puts the data set on the device. It saves what a loader does, though it is not of its family."""
+ON_THE_DEVICE = "PM315"
+"""Its gain shows only together with the loader."""
 NOT_TRIED = ("PM314",)
 """Rules whose effect cannot be proven: the verifier does not look into steps that are replayed."""
 

@@ -1,175 +1,194 @@
-"""A data set of tensors in the host's memory, of which every batch is gathered there and copied.
+"""Tensors that lie in host memory, out of which every batch is collated and copied to the device anew.
 
-A `DataLoader` over a `TensorDataset` takes the samples of a batch out one by one, stacks them, and the loop copies the
-batch to the device. Where the tensors fit into the device's memory, they can lie there from the start: each batch is
-then gathered by one kernel for each tensor, and nothing is copied:
+A `TensorDataset` holds tensors that are ready. Its loader takes them apart sample by sample, stacks the samples again
+and leaves the copy to the loop, in every epoch. Where all of the data fits on the device, it can be moved there once,
+and each batch is one indexing operation there:
 
-    train_set = TensorDataset(x_train.to(device), y_train.to(device))
-    train_loader = DataLoader(train_set, sampler=BatchSampler(RandomSampler(train_set), 64, drop_last=False),
-                              batch_size=None)
-    for x, y in train_loader:
-        x, y = x.to(device), y.to(device)  # gives back what is there
+    train_set = TensorDataset(x, y)
+    train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
 
-The batches are the same, in the same order, whatever the seed: the sampler draws the same random numbers. Workers and
-pinned memory go, which tensors of a device cannot have. It is on request, because only you know whether the data fits
-beside the model: the tensors take as many bytes on the device as they do now on the host.
+    train_set = TensorDataset(x.to(device), y.to(device))
+    train_loader = DataLoader(
+        train_set,
+        sampler=BatchSampler(RandomSampler(train_set), batch_size=64, drop_last=False),
+        batch_size=None,
+    )
 
-A loader stays as it is where batches are used on the host before they are copied, where something else reads the data
-set or changes its tensors later, and where the loader has a sampler, a collate function or a generator of its own.
+With `batch_size=None` the loader asks the data set for a whole list of indices. The samplers are those that the loader
+made for itself before, with the same random numbers, so that every epoch has the same batches in the same order. The
+loop stays as it is: its `x.to(device)` has nothing left to do. Workers and pinned memory are for data on the host, so
+`num_workers`, `pin_memory` and what belongs to them go.
 
-This rule is young: its rewrites were run on the CPU, and not yet on a GPU.
+All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
+before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
+`loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), where several
+processes share the training, and where tensors are not seen to be plain data: computed by a model, changed later, or
+with dimensions in another order in memory.
+
+How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
+`assume = ["fits-on-the-device"]` for the project. The rewrites were run on the CPU, and not yet on a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._tensor_loaders import (
-    StaysOnHost,
-    TensorLoader,
-    device_of_batches,
-    require_only_copied,
-    require_unshared,
-    tensor_loaders,
+from perfmod.transforms.compute._mentions import first_mention
+from perfmod.transforms.compute._moved_batches import Kept, Move, move_at, moves
+from perfmod.transforms.compute._plain_tensors import why_not_plain
+from perfmod.transforms.compute._resident_edits import (
+    PACKAGE,
+    batched,
+    draws_otherwise,
+    moved_tensors,
+    named,
+    require_no_comment,
+    sampler_of,
+    spelled,
+    takes_batches_whole,
 )
+from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_all, is_false, is_true
+from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
+from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
-from perfmod.transforms.import_names import also_imported
-from perfmod.transforms.rule import Rule
-from perfmod.transforms.source import Source
-from perfmod.transforms.style import width
+from perfmod.transforms.questions import Predicate
+from perfmod.transforms.rule import Rule, question
+from perfmod.transforms.writing import insert_before_statement, replace
 
-_DROPPED = (
-    "shuffle", "drop_last", "num_workers", "pin_memory", "persistent_workers", "prefetch_factor",
-    "multiprocessing_context",
-)  # fmt: skip
-"""What the sampler is told instead, and what batches of a device cannot have."""
-_WHOLE = "batch_size=None"
-_MODULE = "torch.utils.data"
+_SEVERAL_PROCESSES = re.compile(
+    r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
+)
+_GOES_THROUGH = PASSES_ITEMS - {"itertools.cycle", "itertools.islice"} | {"builtins.enumerate", "builtins.len"}
 
 
 class DataSetInHostMemory(Rule):
-    """PM315."""
-
     code = "PM315"
     name = "data-set-in-host-memory"
     family = Family.COMPUTE
-    summary = "Each batch is gathered on the host and copied, from tensors that may fit into the device's memory"
-    fix_title = "Put the data set on the device"
-    numerics = Numerics.BITWISE
+    summary = "Every batch is collated from tensors in host memory and copied to the device"
+    fix_title = "Keep the data set on the device and take batches out of it there"
+    numerics = Numerics.SAMPLING
     safety = Safety.OPT_IN
     min_torch = "1.2"
     status = Status.PREVIEW
-    triggers = frozenset({"TensorDataset"})
+    triggers = frozenset({"DataLoader"})
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching",
         "https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.BatchSampler",
     )
     changes_results = (
-        "Never: the same batches come in the same order, and the same random numbers are drawn. The tensors lie on the "
-        "device as long as the data set does."
+        "Not without workers, nor with workers that are started anew in every epoch: the batches, their order and the "
+        "state of the random number generators are the same. With `persistent_workers` the order is another from the "
+        "second epoch on, because other seeds are drawn. If an array that was read from a file has its dimensions in "
+        "another order in memory, so have the batches, whose values are the same. An allocation that fails for lack of "
+        "memory fails before the first step."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
-        """Every loader of tensors whose batches go to one device."""
-        for found in tensor_loaders(file):
-            try:
-                require_unshared(file, found)
-                require_only_copied(file, found)
-                device = device_of_batches(file, found)
-                edits = [*_moved(file, found.made, device), *_gathered(file, found)]
-            except StaysOnHost as why:
-                yield self.refused(file, found.made, str(why))
+        done: set[cst.CSTNode] = set()
+        for loader in file.loaders if uses_accelerator(file) else ():
+            if loader.name != TORCH_LOADER or not loader.iterations or takes_batches_whole(loader):
                 continue
-            reason = f"the same batches, gathered on `{device}`; the tensors have to fit there beside the model"
-            yield self.found(file, found.made, reason, _in_one(file.source, found.loader.call, edits))
+            if loader.call in done:
+                continue
+            try:
+                data_set = _data_set(file, loader)
+                together = _loaders_of(file, data_set)
+                done |= {each.call for each in together}
+                yield self._resident(file, data_set, together)
+            except Kept as reason:
+                yield self.refused(file, loader.call, str(reason))
+
+    def _resident(self, file: FileFacts, data_set: cst.Call, together: list[Loader]) -> Finding:
+        shared = first_mention(file, _SEVERAL_PROCESSES)
+        if shared is not None:
+            raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")
+        for arg in data_set.args:
+            reason = why_not_plain(file, arg.value, data_set)
+            if reason:
+                raise Kept(reason)
+        require_no_comment(file, data_set)
+        wanted = {each: sampler_of(file, each) for each in together}
+        found: list[Move] = []
+        for loader in together:
+            _require_plain_use(file, loader)
+            found += moves(file, loader, len(data_set.args))
+        moved = moved_tensors(file, data_set, move_at(file, found, data_set))
+        edits: dict[Edit, None] = {}
+        for loader, sampler in wanted.items():
+            (given,) = loader.values("dataset")
+            names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
+            samples, is_new = named(file, given, data_set, loader.call)
+            data = samples if is_new else moved if given is data_set else file.code(given)
+            written = batched(file, loader, data, samples, names[sampler], names["BatchSampler"])
+            edits |= dict.fromkeys([written, *imports])
+            if is_new:
+                made = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
+                edits[insert_before_statement(file.source, made, f"{samples} = {moved}", below_comments=True)] = None
+            elif given is not data_set:
+                edits[replace(file.source, data_set, moved)] = None
+        other = next(filter(None, map(draws_otherwise, together)), "")
+        where = file.lines([each.call for each in found])
+        return self.found(
+            file,
+            together[0].call,
+            other or f"its batches are moved unchanged ({where}), and come in the same order",
+            edits,
+            safety=Safety.UNSAFE,
+            numerics=Numerics.SAMPLING if other else Numerics.BITWISE,
+            questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
+        )
 
 
-def _moved(file: FileFacts, made: cst.Call, device: str) -> Iterator[Edit]:
-    """Each tensor of the data set, on the device."""
-    for arg in made.args:
-        start, end = file.source.span(arg.value)
-        if not isinstance(arg.value, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) and not arg.value.lpar:
-            yield Edit(start, start, "(")
-            yield Edit(end, end, f").to({device})")
-        else:
-            yield Edit(end, end, f".to({device})")
+def _data_set(file: FileFacts, loader: Loader) -> cst.Call:
+    """The construction of a loader's `TensorDataset`."""
+    made = list(dict.fromkeys(end.node for each in loader.values("dataset") for end in file.tracing.ends(each)))
+    call = made[0] if len(made) == 1 else None
+    if loader.cls is not None or not isinstance(call, cst.Call) or len(loader.values("dataset")) != 1:
+        raise Kept("which data set it gets is decided at run time")
+    if file.qualified(call) not in (f"{PACKAGE}.TensorDataset", f"{PACKAGE}.dataset.TensorDataset"):
+        raise Kept(
+            f"`{file.code(call.func)}` (line {file.line(call)}) is no TensorDataset: it makes samples one by one"
+        )
+    if not file.is_own(call) or not call.args or any(arg.star or arg.keyword is not None for arg in call.args):
+        raise Kept(f"the tensors of the data set on line {file.line(call)} are not written out here")
+    return call
 
 
-def _gathered(file: FileFacts, found: TensorLoader) -> Iterator[Edit]:
-    """What the loader is told instead: a sampler of lists of places, which index the tensors as they are."""
-    call, settings, source = found.loader.call, found.loader.settings, file.source
-    other = next((name for name in settings if name not in ("dataset", "batch_size", *_DROPPED)), None)
-    if found.loader.unseen or found.loader.open_keywords or any(each.arg is None for each in settings.values()):
-        raise StaysOnHost("what the loader is given could not be determined")
-    if other is not None:
-        raise StaysOnHost(f"the loader is given `{other}`")
-    if "batch_size" not in settings:
-        raise StaysOnHost("its batches are single samples")
-    size = settings["batch_size"].values[0]
-    prefix, imports = _spelled(file, call, ["BatchSampler", _sampler(found)])
-    yield from imports
-    drops = file.code(settings["drop_last"].values[0]) if "drop_last" in settings else "False"
-    inner = f"{prefix}{_sampler(found)}({_counted(file, found)})"
-    text = f"sampler={prefix}BatchSampler({inner}, {file.code(size)}, drop_last={drops})"
-    taken = settings["batch_size"].arg
-    assert taken is not None
-    dropped = [arg for arg in call.args if any(arg is settings[name].arg for name in _DROPPED if name in settings)]
-    if call.args[0] in dropped:
-        raise StaysOnHost("the data set is not its first argument")
-    removed = [(source.span(call.args[call.args.index(arg) - 1])[1], source.span(arg)[1]) for arg in dropped]
-    start, end = source.span(taken)
-    first = source.line_start(start)
-    is_alone = not source.text[first:start].strip()
-    length = source.line_end(end) - first - (end - start) - sum(b - a for a, b in removed) + len(text)
-    column = source.span(call.args[0])[0] - first
-    gap = ", " if not is_alone and length + len(_WHOLE) < width(source) else f",{source.newline}"
-    if gap != ", ":
-        gap += source.text[first:start] if is_alone else " " * column
-    yield Edit(start, end, f"{text}{gap}{_WHOLE}")
-    yield from (Edit(behind, until, "") for behind, until in removed)
+def _loaders_of(file: FileFacts, data_set: cst.Call) -> list[Loader]:
+    """All loaders of a data set. Raises `Kept` where it is used for something else."""
+    found: dict[Loader, None] = {}
+    for held in file.handing.uses(data_set):
+        if held.node is data_set and isinstance(file.tree.parent(data_set), (cst.Assign, cst.AnnAssign)):
+            raise Kept("other files may use the data set")
+        arg = file.tree.parent(held.node)
+        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and not held.path else None
+        loader = file.loaders.of(call) if call is not None else None
+        if loader is not None and loader.values("dataset") == (held.node,) and file.is_own(loader.call):
+            found[loader] = None
+        elif not isinstance(call, cst.Call) or file.qualified(call) != "builtins.len":
+            statement = file.tree.statement(held.node)
+            raise Kept(f"line {file.line(statement)} uses the data set, too: `{file.code(statement)}`")
+    return list(found)
 
 
-def _in_one(source: Source, call: cst.Call, edits: Sequence[Edit]) -> Iterator[Edit]:
-    """The edits of a call as one: what another rule would give it at the same time, such as workers, must not join."""
-    start, end = source.span(call)
-    inside = sorted(edit for edit in edits if start <= edit.start and edit.end <= end)
-    code = source.text[start:end]
-    for edit in reversed(inside):
-        code = code[: edit.start - start] + edit.replacement + code[edit.end - start :]
-    yield Edit(start, end, code)
-    yield from (edit for edit in edits if edit not in inside)
-
-
-def _sampler(found: TensorLoader) -> str:
-    """The sampler that draws in the order of the loader."""
-    values = found.loader.values("shuffle")
-    if values and not (is_true(values[0]) or is_false(values[0])):
-        raise StaysOnHost("whether it shuffles is decided elsewhere")
-    return "RandomSampler" if values and is_true(values[0]) else "SequentialSampler"
-
-
-def _counted(file: FileFacts, found: TensorLoader) -> str:
-    """What the sampler counts the samples of: the data set by its name, or its first tensor."""
-    for node in (found.loader.values("dataset")[0], found.made.args[0].value):
-        if dotted(node):
-            return file.code(node)
-    raise StaysOnHost("neither the data set nor its first tensor has a name")
-
-
-def _spelled(file: FileFacts, call: cst.Call, names: list[str]) -> tuple[str, list[Edit]]:
-    """How the loader's module is written in front of its classes, and what has to be imported where it is not."""
-    if isinstance(call.func, cst.Attribute):
-        return f"{file.code(call.func.value)}.", []
-    for line in find_all(file.tree.module, cst.ImportFrom):
-        is_module = line.module is not None and dotted(line.module) == _MODULE and not line.relative
-        if not is_module or isinstance(line.names, cst.ImportStar):
+def _require_plain_use(file: FileFacts, loader: Loader) -> None:
+    """Raises `Kept` where a loader is used for more than its batches and their number."""
+    for held in file.handing.uses(loader.call):
+        if held.node is loader.call and isinstance(file.tree.parent(loader.call), (cst.Assign, cst.AnnAssign)):
+            raise Kept("other files may use the loader")
+        parent = file.tree.parent(held.node)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if isinstance(parent, cst.For) or (isinstance(call, cst.Call) and file.qualified(call) in _GOES_THROUGH):
             continue
-        present = {alias.evaluated_name for alias in line.names if alias.asname is None}
-        if dotted(call.func) in present:
-            return "", also_imported(file.source, line, {*names} - present)
-    raise StaysOnHost(f"`{file.code(call.func)}` is imported under another name")
+        around = file.tree.parent(parent) if parent is not None else None
+        counts = file.tree.parent(around) if isinstance(around, cst.Arg) else None
+        is_data_set = isinstance(parent, cst.Attribute) and parent.attr.value == "dataset" and not held.path
+        if is_data_set and isinstance(counts, cst.Call) and file.qualified(counts) == "builtins.len":
+            continue
+        statement = file.tree.statement(held.node)
+        raise Kept(f"line {file.line(statement)} uses the loader for more than its batches: `{file.code(held.node)}`")

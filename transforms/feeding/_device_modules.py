@@ -17,7 +17,7 @@ from perfmod.transforms.facts.value import Device
 from perfmod.transforms.feeding._device_arithmetic import NAME, Arithmetic
 from perfmod.transforms.feeding._pipelines import Pipeline, Unmovable
 from perfmod.transforms.finding import Edit
-from perfmod.transforms.import_names import also_imported
+from perfmod.transforms.source import Source
 from perfmod.transforms.writing import insert_after_statement, insert_before_statement
 
 _CHOOSES = frozenset({"torch.cuda.set_device", "torch.cuda.device"})
@@ -229,7 +229,7 @@ def _named(
             constants = arithmetic.exported(file)
             if not {node.value for node in find_all(source.module, cst.Name)}.isdisjoint(constants):
                 constants = []
-            return NAME, constants or arguments, also_imported(source, statement, {NAME, *constants})
+            return NAME, constants or arguments, _imported(source, statement, {NAME, *constants})
         if alias.evaluated_name == stem:
             prefix = alias.evaluated_alias or stem
             constants = [f"{prefix}.{name}" for name in arithmetic.exported(file)]
@@ -238,6 +238,24 @@ def _named(
     raise Unmovable(
         f"line {copied} copies the images, in a file that imports nothing from the file with the transforms"
     )
+
+
+def _imported(source: Source, statement: cst.ImportFrom, names: set[str]) -> list[Edit]:
+    """Names that a statement imports too: in their place where the others are sorted, else behind them."""
+    assert not isinstance(statement.names, cst.ImportStar)
+    present = [alias.evaluated_name for alias in statement.names]
+    is_sorted = present == sorted(present, key=_sorted_by)
+    added: dict[int, str] = {}
+    for name in sorted(names, key=_sorted_by):
+        later = [each for each in statement.names if is_sorted and _sorted_by(each.evaluated_name) > _sorted_by(name)]
+        at = source.span(later[0])[0] if later else source.span(statement.names[-1])[1]
+        added[at] = added.get(at, "") + (f"{name}, " if later else f", {name}")
+    return [Edit(at, at, text, source.path) for at, text in added.items()]
+
+
+def _sorted_by(name: str) -> tuple[int, str]:
+    """Constants come first, then classes, then the rest."""
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), name
 
 
 def _home(file: FileFacts, node: cst.CSTNode) -> cst.FunctionDef | cst.Module:

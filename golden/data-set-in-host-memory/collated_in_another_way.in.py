@@ -1,0 +1,34 @@
+# golden: stay refused="makes batches"
+"""The collate function has its own idea of a batch."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def collate(samples):
+    return torch.stack([x for x, _ in samples]) * 2, torch.stack([y for _, y in samples])
+
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    x, y = torch.randn(37, 6), torch.randint(3, (37,))
+    train_set = TensorDataset(x, y)
+    loader = DataLoader(train_set, batch_size=8, shuffle=True, collate_fn=collate)
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model.weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

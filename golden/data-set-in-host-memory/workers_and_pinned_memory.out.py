@@ -1,0 +1,35 @@
+# golden: change unsafe numerics=bitwise
+"""Workers and pinned memory are for data on the host."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    x, y = torch.randn(37, 6), torch.randint(3, (37,))
+    train_set = TensorDataset(x.to(device), y.to(device))
+    loader = DataLoader(
+        train_set,
+        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for step, (x, y) in enumerate(loader):
+            x = x.to(device, non_blocking=True)
+            y = y.to(device, non_blocking=True)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model.weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()
