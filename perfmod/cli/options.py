@@ -75,7 +75,7 @@ Preset = Annotated[
     PresetName | None,
     typer.Option(
         "--preset",
-        help="Run rules on request as well; fast: mixed precision, compilation, fused kernels.",
+        help="Run rules on request as well; fast: mixed precision, compilation, fused kernels, data on the device.",
     ),
 ]
 Ignore = Annotated[

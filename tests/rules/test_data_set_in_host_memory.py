@@ -141,6 +141,21 @@ def test_rules_for_loaders_leave_it_alone() -> None:
         assert "num_workers" not in after
 
 
+@pytest.mark.parametrize("loop", [
+    "for x, y in tqdm(loader, leave=False):\n            x, y = x.to(device), y.to(device)",
+    "for step, (x, y) in enumerate(tqdm(loader)):\n            x, y = x.to(device=device), y.to(device)",
+    "bar = tqdm(loader)\n        for x, y in bar:\n            x, y = x.to(device), y.to(device, torch.float)",
+    "for x, _ in loader:\n            x = y = x.to(device)",
+    "for batch in loader:\n            x, y = (part.to(device) for part in batch)",
+    "for batch in loader:\n            x, y = batch[0].to(device), batch[1].to(device, copy=True)",
+])  # fmt: skip
+def test_loops(loop: str) -> None:
+    text = SCRIPT.format(**{**USUAL, "extra": "from tqdm import tqdm"})
+    text = text.replace("for x, y in loader:\n            x, y = x.to(device), y.to(device)", loop)
+    result = rewritten(text)
+    assert result.applied, [each.reason for each in result.refused]
+
+
 @pytest.mark.parametrize(("parts", "line"), [
     ({"extra": "device = 'cuda'", "data": "a, b = torch.rand(9, 3), torch.rand(9)"},
      "data = TensorDataset(a.to(device), b.to(device))"),
@@ -196,6 +211,13 @@ REFUSED = [
      "may write into `a`"),
     ({"data": "a, b = torch.rand(11, 3), torch.rand(11); view = a[:2].view(6)", "last": "view[0] = 1"},
      "may write into `a`"),
+    ({"between": "a.requires_grad_()"}, "may make `a` another tensor"),
+    ({"between": "a.data = torch.zeros(11, 3)"}, "may make `a` another tensor"),
+    ({"between": "for c in (a, b):\n        c.add_(1)"}, "may write into `a`"),
+    ({"between": "data.tensors[0][0] = 1"}, "uses the data set, too"),
+    ({"last": "device = 'cpu'"}, "may move its batches to the CPU"),
+    ({"between": "loader.dataset.tensors[0].mul_(2)"}, "for more than its batches"),
+    ({"between": "loader.sampler = None"}, "for more than its batches"),
     ({"data": "a, b = torch.rand(11, 3, requires_grad=True), torch.rand(11)"}, "a part of a graph"),
     ({"data": "a, b = torch.rand(11, 3, device=device), torch.rand(11)"}, "on the device already"),
     ({"data": "parts = []; parts.append(model(torch.rand(11, 3))); a, b = torch.cat(parts), torch.rand(11)"}, "model"),
@@ -265,6 +287,9 @@ def rewritten(text: str) -> FileResult:
     "kept.append(y)\n            x, y = x.to(device), y.to(device)",
     "x.mul_(2)\n            x, y = x.to(device), y.to(device)",
     "x, y = move(x, y)",
+    "z = x\n            print(z.sum())\n            x, y = x.to(device), y.to(device)",
+    "later = lambda: x.numpy()\n            z, y = x.to(device), y.to(device)\n            later()",
+    "assert not x.is_cuda\n            x, y = x.to(device), y.to(device)",
     "x, y = x.to(device), y.cpu()",
     "x, y = x.to(device), y.to('cuda:1')",
     "x, y = x.to(torch.float), y.to(device)",

@@ -98,7 +98,9 @@ def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
     parent = file.tree.parent(node)
     call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
     copied = next((copy for copy in file.once(copies) if copy.call is call and loader in copy.origins), None)
-    if copied is None or not isinstance(parent, cst.Attribute) or copied.may_fetch:
+    if copied is not None and copied.may_fetch:
+        raise Kept(f"line {file.line(copied.call)} may move its batches to the CPU")
+    if copied is None or not isinstance(parent, cst.Attribute):
         statement = file.tree.statement(node)
         raise Kept(f"line {file.line(statement)} uses `{file.code(node)}` before it is moved to a device")
     method = parent.attr.value

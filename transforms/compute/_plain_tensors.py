@@ -158,6 +158,10 @@ def _library(file: FileFacts, node: cst.CSTNode) -> str:
 def _changed(file: FileFacts, tensor: cst.BaseExpression, sources: list[cst.CSTNode], data_set: cst.Call) -> str:
     """What writes into a tensor, or an array whose memory it shares, once the data set has it."""
     memory = {made for node in (tensor, *sources) if file.flow.is_variable(node) for made in _memory(file, node)}
+    for node in file.tree.all(cst.Attribute):
+        word = node.attr.value
+        if word in _GRAPH | {"data"} and not memory.isdisjoint(_memory(file, node.value)):
+            return f"`{file.code(node)}` on line {file.line(node)} may make `{file.code(tensor)}` another tensor"
     for write in file.aliasing.writes:
         is_above = (
             file.comes_before(write.node, data_set)

@@ -13,7 +13,7 @@ from perfmod.transforms.facts.loaders import PARAMETERS, Loader
 from perfmod.transforms.facts.names import imported_name
 from perfmod.transforms.facts.tree import is_false, is_none, is_true
 from perfmod.transforms.finding import Edit
-from perfmod.transforms.writing import call_text, comments
+from perfmod.transforms.writing import call_text, comments, insert_before_statement, line_length
 
 PACKAGE = "torch.utils.data"
 _OWN_WAY = ("sampler", "batch_sampler", "collate_fn", "worker_init_fn")
@@ -26,6 +26,16 @@ def moved_tensors(file: FileFacts, data_set: cst.Call, move: str) -> str:
     tensors = [f"{code}{move}" if isinstance(node, _SIMPLE) or node.lpar else f"({code}){move}" for code, node in codes]
     start, _ = file.source.span(data_set)
     return call_text(file.source, start, file.code(data_set.func), tensors)
+
+
+def assigned(file: FileFacts, statement: cst.Assign, name: str, value: str) -> Edit:
+    """A statement above another that gives a value its name."""
+    outer = file.source.indentation(file.source.span(statement)[0])
+    inner = outer + file.source.module.default_indent
+    joined = value.replace(f"(\n{inner}", "(").replace(f"\n{outer})", ")")
+    fits = "\n" not in joined and len(f"{outer}{name} = {joined}") <= line_length(file.source)
+    text = joined if fits else value.replace(f"\n{outer}", "\n")
+    return insert_before_statement(file.source, statement, f"{name} = {text}", below_comments=True)
 
 
 def takes_batches_whole(loader: Loader) -> bool:

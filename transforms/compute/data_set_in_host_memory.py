@@ -41,6 +41,7 @@ from perfmod.transforms.compute._moved_batches import Kept, Move, move_at, moves
 from perfmod.transforms.compute._plain_tensors import why_not_plain
 from perfmod.transforms.compute._resident_edits import (
     PACKAGE,
+    assigned,
     batched,
     draws_otherwise,
     moved_tensors,
@@ -57,7 +58,7 @@ from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-from perfmod.transforms.writing import insert_before_statement, replace
+from perfmod.transforms.writing import replace
 
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
@@ -123,13 +124,15 @@ class DataSetInHostMemory(Rule):
             (given,) = loader.values("dataset")
             names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
             samples, is_new = named(file, given, data_set, loader.call)
-            data = samples if is_new else moved if given is data_set else file.code(given)
-            written = batched(file, loader, data, samples, names[sampler], names["BatchSampler"])
+            whole = moved if given is data_set else file.code(given)
+            written = batched(
+                file, loader, samples if is_new else whole, samples, names[sampler], names["BatchSampler"]
+            )
             edits |= dict.fromkeys([written, *imports])
             if is_new:
-                made = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
-                edits[insert_before_statement(file.source, made, f"{samples} = {moved}", below_comments=True)] = None
-            elif given is not data_set:
+                statement = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
+                edits[assigned(file, statement, samples, whole)] = None
+            if given is not data_set:
                 edits[replace(file.source, data_set, moved)] = None
         other = next(filter(None, map(draws_otherwise, together)), "")
         where = file.lines([each.call for each in found])
