@@ -17,7 +17,7 @@ from perfmod.codemods.results import Withheld
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
 from perfmod.transforms.finding import Finding, Place, Question, Safety
-from perfmod.transforms.questions import WATCHED, in_words
+from perfmod.transforms.questions import SHOWN_BY_RUNNING, WATCHED, in_words
 from perfmod.verify.job import Point
 from perfmod.verify.running import Ran
 from perfmod.verify.stacks import Rewriting
@@ -86,6 +86,8 @@ class _Asked:
             return Withheld(f"a run could not be watched: {ran.trouble.reason}", is_open=True)
         found = []
         for question, number in self.questions:
+            if question.predicate in SHOWN_BY_RUNNING:
+                continue
             asked = f"whether `{question.expression}` {in_words(question.predicate)}"
             if number is None:
                 return Withheld(f"{self.finding.reason}; a run cannot answer this; {_LATER}", is_open=True)

@@ -33,6 +33,23 @@ for step in range(3):
 """
 
 
+TENSORS = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+device = "cuda"
+model = torch.nn.Linear(4, 3).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = TensorDataset(torch.randn(80, 4), torch.randn(80, 3))
+loader = DataLoader(data, batch_size=8, shuffle=True)
+for x, y in loader:
+    x, y = x.to(device), y.to(device)
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x), y).backward()
+    optimizer.step()
+"""
+
+
 @pytest.fixture
 def rewriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rewriting:
     monkeypatch.setattr(catalog, "rules", lambda: RULES)
@@ -62,6 +79,17 @@ def test_questions_about_names_are_watched_and_others_stay_open(rewriting: Rewri
     withheld, _ = watch.decided(Ran(None, watched=(*seen[:2], scalar)))
     assert any("do not run this code" in each.reason for each in withheld.values())
     assert len(watch.decided(Ran(None))[0]) == 3
+
+
+def test_whether_a_data_set_fits_is_shown_by_the_rewritten_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TENSORS)
+    found = examine(["train.py"], Options(proposing=Numerics.BITWISE), cwd=tmp_path, use_cache=False)
+    rewriting = Rewriting.of(found)
+    watch = Watch.of(rewriting, tmp_path, "cuda")
+    (number,) = (number for number, point in enumerate(watch.points) if point.first == 8)
+    assert [finding.code for _, finding in rewriting.findings if finding.questions] == ["PM315"]
+    withheld, _ = watch.decided(Ran(None, watched=(Watched(number, True, ""),)))
+    assert "PM315" not in {place.code for place in withheld}
 
 
 def test_what_the_user_admits_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
