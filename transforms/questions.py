@@ -47,6 +47,10 @@ class Predicate(str, enum.Enum):
         "compiles-whole",
         "models gain from being compiled, also where the graph is split or unseen",
     )
+    NORMALISES_BY_PART = (
+        "normalises-by-part",
+        "batch normalisation may use the statistics of each process's part of a batch, as DataParallel does",
+    )
 
 
 WATCHED: Final[Mapping[str, str]] = {
