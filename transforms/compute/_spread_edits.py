@@ -67,32 +67,36 @@ def model_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     nn, _ = file.names.spelled("torch.nn", call)
     model = call.args[0].value
     ids = f"device_ids=[local_rank] if {torch}.cuda.is_available() else None"
-    arguments = [file.whole_code(model) + _move(file, found, model), ids]
+    move, whole = _move(file, found, model)
+    arguments = [file.whole_code(model) + move, ids]
     start = source.span(call)[0]
-    yield replace(source, call, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
+    yield replace(source, whole, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
     yield from _condition(file, call)
     yield from _devices(file)
 
 
-def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> str:
-    """What brings the model to its device where it is not there yet: `.to(device)`."""
+def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> tuple[str, cst.Call]:
+    """What brings the model to its device where it is not there yet, `.to(device)`, and the call that gives it now."""
     name, scope = file.code(model), file.tree.scope(found.call)
     held = file.tree.statement(found.call)
     names = {name, *(file.code(t.target) for t in getattr(held, "targets", ()))}
+    made = [each.value for each in file.flow.definitions(model)] if isinstance(model, cst.Name) else []
     behind = ""
     for each in find_in_scope(scope, cst.Call):
         assert isinstance(each, cst.Call)
         func = each.func
         if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
             continue
-        is_inside = file.tree.is_within(each, model)
+        is_inside = file.tree.is_within(each, model) or (made == [each])
         if is_inside or (file.code(func.value) in names and file.comes_before(each, found.call)):
-            return ""
-        if func.value is found.call or file.code(func.value) in names:
+            return "", found.call
+        if func.value is found.call:
+            return file.source.text[file.source.span(found.call)[1] : file.source.span(each)[1]], each
+        if file.code(func.value) in names:
             behind = behind or file.source.text[file.source.span(func.value)[1] : file.source.span(each)[1]]
     if not behind:
         raise NotSpread(found.call, "no line in sight puts the model on its device")
-    return behind
+    return behind, found.call
 
 
 def _condition(file: FileFacts, call: cst.Call) -> Iterator[Edit]:

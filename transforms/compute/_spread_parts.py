@@ -15,13 +15,14 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.facts.programs import imports
-from perfmod.transforms.facts.torch_api import ARRAY_LIBRARIES
 from perfmod.transforms.facts.tree import find_all, find_any, is_true
 
 DATA_PARALLEL = frozenset({"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"})
-_LIBRARIES = {"torch", "torchvision", "torchaudio", "tqdm", "timm", "tensorboardX", *(n[:-1] for n in ARRAY_LIBRARIES)}
-_ALREADY = re.compile(r"\b(?:init_process_group|DistributedDataParallel|DistributedSampler|mp\.spawn)\b")
-_STATE = re.compile(r"\.module\.(?:load_)?state_dict\(")
+_LIBRARIES = {"torch", "torchvision", "torchaudio", "tqdm", "timm", "tensorboardX", "numpy", "scipy", "PIL", "cv2"}
+_ALREADY = re.compile(
+    r"\b(?:CUDA_VISIBLE_DEVICES|init_process_group|DistributedDataParallel|DistributedSampler|mp\.spawn)\b"
+)
+_STATE = re.compile(r"\.module\.(?:(?:load_)?state_dict|(?:named_)?parameters|train|eval)\(")
 _DRAWS = re.compile(r"torch\.(?:rand\w*|utils\.data\.random_split|normal|multinomial|bernoulli)$")
 
 
@@ -59,6 +60,10 @@ def parts(file: FileFacts, call: cst.Call) -> Parts:
     if has_star(call) or len(call.args) != 1:
         raise NotSpread(call, "it is told which devices to use")
     function, body = _entry(file, call)
+    statement = file.tree.statement(call)
+    targets = statement.targets if isinstance(statement, cst.Assign) else ()
+    if len(targets) != 1 or not isinstance(targets[0].target, cst.Name) or "(" in file.code(call.func):
+        raise NotSpread(call, "the model is not assigned to a name")
     found = [loader for loader in file.loaders if loader.trains]
     if len(found) != 1:
         raise NotSpread(call, f"{len(found) or 'no'} loaders of training batches are in sight, and one is needed")
@@ -66,6 +71,9 @@ def parts(file: FileFacts, call: cst.Call) -> Parts:
     loops = [each.node for each in found[0].iterations if each.trains]
     if len(loops) != 1 or not isinstance(loops[0], cst.For):
         raise NotSpread(found[0].call, "its batches are not drawn by one loop")
+    for other in found[0].iterations:
+        if other.node is not loops[0]:
+            raise NotSpread(other.node, f"here `{name}` would give each process its own share only")
     return Parts(call, body, found[0], name, loops[0], _epochs(file, loops[0], function))
 
 
@@ -162,6 +170,10 @@ def _require_one_program(file: FileFacts, call: cst.Call) -> None:
             raise NotSpread(node, f"`{file.code(node)}` passes by the wrapper, which then does not average gradients")
     for other in find_all(own, cst.Call):
         _require_shared(file, other)
+        tests = [each for each in file.tree.ancestors(other) if isinstance(each, (cst.If, cst.While))]
+        is_tested = any(file.tree.is_within(other, each.test) for each in tests)
+        if is_tested and (file.qualified(other) or "").startswith(("time.", "datetime.", "random.", "numpy.random.")):
+            raise NotSpread(other, "processes may decide differently here, and wait for each other for ever")
 
 
 def _imported(node: cst.CSTNode) -> Iterator[str]:
@@ -179,7 +191,12 @@ def _require_shared(file: FileFacts, call: cst.Call) -> None:
     library = "torch" if _DRAWS.match(name) else name.partition(".")[0]
     is_draw = _DRAWS.match(name) or name.startswith(("random.", "numpy.random."))
     seeds = {"torch": "torch.manual_seed", "random": "random.seed", "numpy": "numpy.random.seed"}
-    if is_draw and name not in seeds.values():
-        calls = [each for each in find_all(file.tree.module, cst.Call) if file.qualified(each) == seeds[library]]
-        if not calls or not file.comes_before(calls[0], call) or not calls[0].args:
-            raise NotSpread(call, f"each process would draw its own numbers: call `{seeds[library]}` before")
+    function = file.tree.function(call)
+    is_of_class = function is not None and file.tree.class_of(function) is not None
+    if not is_draw or name in seeds.values() or is_of_class or argument(call, "generator") is not None:
+        return
+    for seed in find_all(file.tree.module, cst.Call):
+        is_above = file.tree.function(seed) is not function or file.comes_before(seed, call)
+        if file.qualified(seed) == seeds[library] and seed.args and is_above:
+            return
+    raise NotSpread(call, f"each process would draw its own numbers: call `{seeds[library]}` before")

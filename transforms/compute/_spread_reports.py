@@ -105,9 +105,15 @@ def _require_alone(file: FileFacts, found: Parts, call: cst.Call) -> None:
             raise NotSpread(
                 call, "the whole model is saved, and with it how it is distributed: save its `state_dict()`"
             )
-    function = file.tree.function(call)
-    if function is None and not any(file.tree.is_within(call, line) for line in found.body):
-        raise NotSpread(call, "it runs before the processes know each other")
+    function, entry = file.tree.function(call), file.tree.function(found.call)
+    cls = file.classes.of(file.tree.scope(function)) if function is not None else None
+    if cls is not None and not cls.is_module:
+        raise NotSpread(call, "it may run in a worker of a loader, which is none of the processes")
+    callers = file.values.calls.callers(entry) if entry is not None else ()
+    started = [*map(file.tree.statement, callers)] if entry is not None else list(found.body)
+    for place in file.entry.runs(call):
+        if not any(file.tree.is_within(place, line) for line in started):
+            raise NotSpread(place, f"line {file.line(call)} reports there before the processes know each other")
 
 
 def _groups(file: FileFacts, lines: Sequence[cst.SimpleStatementLine]) -> Iterator[list[cst.SimpleStatementLine]]:

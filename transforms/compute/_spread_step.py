@@ -16,7 +16,7 @@ from perfmod.transforms.facts.value import Kind
 
 _LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - {"linear_cross_entropy"}}
 _LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
-_UNEVEN = ("weight", "ignore_index", "size_average", "reduce", "pos_weight")
+_UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
 """Settings by which a loss is no plain mean, or may be none."""
 _KEEPS_SAMPLES = frozenset({"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten"})
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
@@ -92,6 +92,10 @@ class Step:
         """Whether each row of a value comes from one sample alone: batches, and what the model makes of them."""
         if isinstance(node, cst.Name):
             return node.value in self._samples
+        if isinstance(node, cst.Subscript):
+            index = node.slice[0].slice
+            is_key = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+            return is_key and len(node.slice) == 1 and self._is_of_samples(node.value)
         if isinstance(node, cst.Tuple):
             return all(self._is_of_samples(element.value) for element in node.elements)
         if not isinstance(node, cst.Call) or has_star(node):
@@ -170,8 +174,10 @@ class Step:
 
     def _require_batch_size_unread(self, found: Parts) -> None:
         size = self._file.code(found.loader.values("batch_size")[0])
-        for node in walk(self._loop.body):
-            if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) in {size, f"{found.name}.batch_size"}:
+        for node in walk(self._file.tree.module):
+            is_asked = isinstance(node, cst.Attribute) and dotted(node) == f"{found.name}.batch_size"
+            is_size = isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == size
+            if is_asked or (is_size and self._file.tree.is_within(node, self._loop.body)):
                 raise NotSpread(node, f"`{self._file.code(node)}` would no longer be the size of this loop's batches")
 
 

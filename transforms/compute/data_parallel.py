@@ -34,15 +34,15 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.compute._recordable import draws
 from perfmod.transforms.compute._spread_edits import loader_edits, model_edits, start_edits
-from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, parts
+from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, Parts, parts
 from perfmod.transforms.compute._spread_reports import reports
 from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all, is_false, is_true
-from perfmod.transforms.finding import Family, Finding, Numerics, Question, Safety, Status
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.writing import insert_after_statement
@@ -74,8 +74,8 @@ class DataParallel(Rule):
     )
     changes_results = (
         "Shuffled samples come in another order, which the sampler draws from a seed of its own, and dropout draws "
-        "other numbers. Where the number of samples is not a multiple of the number of processes, the last batch of an "
-        "epoch gets some samples twice; with `drop_last=True`, the samples left over are dropped. Without shuffling and "
+        "other numbers. Where the number of samples is not a multiple of the number of processes, the last batch of "
+        "an epoch gets some samples twice; with `drop_last=True`, those left over are dropped. Without shuffling and "
         "random layers, losses and gradients are means of means: equal up to rounding."
     )
 
@@ -91,15 +91,11 @@ class DataParallel(Rule):
     def _spread(self, file: FileFacts, call: cst.Call) -> Finding:
         found = parts(file, call)
         step = Step(file, found)
-        edits = [
-            *start_edits(file, found),
-            *model_edits(file, found),
-            *loader_edits(file, found),
-            *reports(file, found),
-        ]
+        edits = [*start_edits(file, found), *model_edits(file, found), *loader_edits(file, found)]
         if step.is_shown:
             line = f"{step.loss} = mean_of_processes({step.loss})"
             edits.append(insert_after_statement(file.source, step.backward, line))
+        edits += reports(file, found)
         asked = _questions(file)
         return self.found(
             file,
@@ -107,20 +103,30 @@ class DataParallel(Rule):
             "batch statistics stay those of each device's part of a batch"
             if asked
             else "the loss is a mean over samples, and nothing else of a step leaves its process",
-            edits,
+            _joined(edits),
             safety=Safety.UNSAFE if asked else None,
             questions=asked,
-            numerics=Numerics.SAMPLING if _samples(file, found.loader) else Numerics.ROUNDING,
+            numerics=Numerics.SAMPLING if _samples(file, found) else Numerics.ROUNDING,
             imports=("os", "torch.distributed as dist"),
             definitions=(_MEAN,) if step.is_shown else (),
         )
 
 
-def _samples(file: FileFacts, loader: Loader) -> bool:
+def _joined(edits: Sequence[Edit]) -> list[Edit]:
+    """The same edits, with what is inserted at one place in one of them."""
+    inserted: dict[int, str] = {}
+    for edit in edits:
+        if edit.start == edit.end:
+            inserted[edit.start] = inserted.get(edit.start, "") + edit.replacement
+    others = [edit for edit in edits if edit.start != edit.end]
+    return [*others, *(Edit(at, at, text, edits[0].path) for at, text in inserted.items())]
+
+
+def _samples(file: FileFacts, found: Parts) -> bool:
     """Whether other samples or random numbers may come than before."""
-    shuffle, drop = argument(loader.call, "shuffle"), argument(loader.call, "drop_last")
+    shuffle, drop = argument(found.loader.call, "shuffle"), argument(found.loader.call, "drop_last")
     is_ordered = (shuffle is None or is_false(shuffle)) and is_true(drop)
-    return not is_ordered or "dropout" in file.source.text.lower()
+    return not is_ordered or draws(file, [found.loop])
 
 
 def _questions(file: FileFacts) -> Sequence[Question]:
