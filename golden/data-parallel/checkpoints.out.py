@@ -1,4 +1,4 @@
-# golden: change script numerics=rounding
+# golden: change script
 """Files are written once; a checkpoint keeps its names."""
 import os
 

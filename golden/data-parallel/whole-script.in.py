@@ -1,4 +1,4 @@
-# golden: change script numerics=rounding
+# golden: change script
 """Samples in order: each process takes its share of the same batches."""
 import torch
 import torch.nn.functional as F

@@ -21,11 +21,12 @@ are, with the line. So do scripts of several files, losses that are no mean over
 downloads, and log files.
 
 A model with parameters that no loss depends on cannot be seen: `DistributedDataParallel` raises an error in the second
-step, and takes `find_unused_parameters=True`. Random augmentation in workers draws the same numbers in each process
-where the script sets a seed.
+step, and takes `find_unused_parameters=True`. Where the script sets a seed, random augmentation and dropout draw the
+same numbers in each process. Each process has as many workers as the loader asks for.
 
 This rule is young: its rewrites were run with two processes on the CPU, through `gloo`, and not yet on several GPUs.
-`perfmod tune` does not try them. Compare the losses of both scripts before you keep one.
+`perfmod verify` cannot compare one process with several, and `perfmod tune` does not try it. Compare the losses of both
+scripts before you keep one.
 """
 
 from __future__ import annotations
@@ -34,14 +35,12 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.compute._recordable import draws
 from perfmod.transforms.compute._spread_edits import loader_edits, model_edits, start_edits
-from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, Parts, parts
+from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, parts
 from perfmod.transforms.compute._spread_reports import reports
 from perfmod.transforms.compute._spread_step import Step
-from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, is_false, is_true
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
@@ -106,7 +105,6 @@ class DataParallel(Rule):
             _joined(edits),
             safety=Safety.UNSAFE if asked else None,
             questions=asked,
-            numerics=Numerics.SAMPLING if _samples(file, found) else Numerics.ROUNDING,
             imports=("os", "torch.distributed as dist"),
             definitions=(_MEAN,) if step.is_shown else (),
         )
@@ -120,13 +118,6 @@ def _joined(edits: Sequence[Edit]) -> list[Edit]:
             inserted[edit.start] = inserted.get(edit.start, "") + edit.replacement
     others = [edit for edit in edits if edit.start != edit.end]
     return [*others, *(Edit(at, at, text, edits[0].path) for at, text in inserted.items())]
-
-
-def _samples(file: FileFacts, found: Parts) -> bool:
-    """Whether other samples or random numbers may come than before."""
-    shuffle, drop = argument(found.loader.call, "shuffle"), argument(found.loader.call, "drop_last")
-    is_ordered = (shuffle is None or is_false(shuffle)) and is_true(drop)
-    return not is_ordered or draws(file, [found.loop])
 
 
 def _questions(file: FileFacts) -> Sequence[Question]:
