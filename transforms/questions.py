@@ -51,6 +51,10 @@ class Predicate(str, enum.Enum):
         "fits-on-the-device",
         "the tensors of a data set fit into the memory of the device, beside the training",
     )
+    NORMALISES_BY_PART = (
+        "normalises-by-part",
+        "batch normalisation may use the statistics of each process's part of a batch, as DataParallel does",
+    )
 
 
 SHOWN_BY_RUNNING: Final = frozenset({Predicate.FITS_ON_THE_DEVICE.value})

@@ -13,8 +13,10 @@ COMPILE = "PM303"
 WORKERS = "PM201"
 ON_THE_DEVICE = "PM315"
 """Its gain shows only together with the loader."""
-NOT_TRIED = ("PM314",)
-"""Rules whose effect cannot be proven: the verifier does not look into steps that are replayed."""
+NOT_TRIED = ("PM311", "PM314")
+"""Rules whose effect cannot be proven: the verifier does not compare one process with several, and does not look into
+steps that are replayed.
+"""
 
 
 @frozen

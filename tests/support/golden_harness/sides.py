@@ -89,6 +89,10 @@ def _nudge(args: Sequence[Any], seed: int) -> None:
                     tensor.mul_(1 + torch.finfo(tensor.dtype).eps * steps)
 
 
+_ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "localhost", "MASTER_PORT": "0"}
+"""What `torchrun --nproc-per-node=1` tells its process."""
+
+
 def run_script(code: bytes, folder: Path, start_method: str | None = None) -> tuple[int, str]:
     """Run `code` as a user does, in an empty folder of its own; exit status and what it printed on stdout.
 
@@ -108,6 +112,7 @@ def run_project(files: Mapping[str, bytes], folder: Path, start_method: str | No
     if start_method:
         command = [sys.executable, "-c", _STARTED_BY, start_method, str(script)]
     environment = torchvision_cpu.environment() if b"torchvision" in code else dict(os.environ)
+    environment |= _ALONE if b"init_process_group" in code else {}
     done = subprocess.run(
         command,
         cwd=folder,

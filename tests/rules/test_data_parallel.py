@@ -1,0 +1,245 @@
+"""Scripts that leave DataParallel train on two processes as they did in one, and what keeps others as they are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice, FileResult
+
+HEAD = """\
+import os
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+{extra}
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+"""
+FLAT = (
+    HEAD
+    + """\
+samples = TensorDataset(torch.randn(48, 6), torch.randint(3, (48,)))
+loader = {loader}
+model = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 3)).to(device)
+model = {parallel}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+{before}
+for epoch in range(2):
+    for step, (x, y) in enumerate({batches}):
+        x, y = x.to(device), y.to(device)
+        out = {out}
+        loss = {loss}
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        {late}
+    {report}
+for value in model.parameters():
+    print(*value.detach().double().flatten().tolist())
+"""
+)
+USUAL = {
+    "extra": "",
+    "loader": "DataLoader(samples, batch_size=8)",
+    "parallel": "nn.DataParallel(model)",
+    "before": "pass",
+    "batches": "loader",
+    "out": "model(x)",
+    "loss": "F.cross_entropy(out, y)",
+    "late": "print(step, loss.item())",
+    "report": "print(epoch)",
+}
+IN_FUNCTIONS = (
+    HEAD
+    + """\
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x)))
+
+
+def train(model, loader, criterion, optimizer):
+    model.train()
+    total = 0.0
+    for x, y in loader:
+        loss = 0.5 * criterion(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    return total / len(loader)
+
+
+def evaluate(model, loader):
+    model.eval()
+    worst = 0.0
+    with torch.no_grad():
+        for x, y in loader:
+            worst = max(worst, (model(x.to(device)) - y.to(device)).abs().max().item())
+    return worst
+
+
+def main():
+    samples = TensorDataset(torch.randn(22, 4), torch.randn(22, 2))
+    others = TensorDataset(torch.randn(7, 4), torch.randn(7, 2))
+    loader = DataLoader(samples, batch_size=4, shuffle=False, drop_last=True)
+    held_out = DataLoader(others, batch_size=3)
+    model = Net()
+    if torch.cuda.device_count() > 1:
+        model = nn.DataParallel(model)
+    model.to(device)
+    criterion = nn.MSELoss()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    for epoch in range(3):
+        mean = train(model, loader, criterion, optimizer)
+        worst = evaluate(model, held_out)
+        print(epoch, mean, worst)
+    for value in model.parameters():
+        print(*value.detach().double().flatten().tolist())
+
+
+if __name__ == "__main__":
+    main()
+"""
+)
+SHUFFLED = FLAT.format(
+    **{
+        **USUAL,
+        "loader": "DataLoader(samples, batch_size=8, shuffle=True, drop_last=True)",
+        "late": "print(step, loss.item(), len(loader), len(loader.dataset))",
+        "report": "torch.save(model.state_dict(), 'model.pt'); print(os.path.exists('model.pt'))",
+    }
+).replace("; print(os.path", "\n    print(os.path")
+IN_THE_ORDER_OF_THE_SAMPLER = SHUFFLED.replace(
+    "shuffle=True, drop_last=True",
+    "sampler=torch.utils.data.DistributedSampler(samples, 1, 0)",
+).replace("    for step", "    loader.sampler.set_epoch(epoch)\n    for step")
+
+
+def rewritten(code: str, *, unsafe: bool = False) -> FileResult:
+    """What becomes of a script."""
+    rules = [rule for rule in catalog.rules() if rule.code == "PM311"]
+    return rewrite(code.encode(), "train.py", rules, Choice(opted_in=frozenset({"PM311"}), unsafe=unsafe))
+
+
+def printed(code: str, folder: Path, processes: int = 0) -> str:
+    """What a script prints, run by `python` or by `torchrun` with some processes."""
+    script = folder / "train.py"
+    script.write_text(code, encoding="utf-8")
+    start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes else []
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, *start, str(script)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def numbers(text: str) -> list[float]:
+    return [float(word) for word in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text)]
+
+
+@pytest.mark.parametrize(
+    ("code", "original"),
+    [
+        (FLAT.format(**USUAL), FLAT.format(**USUAL)),
+        (IN_FUNCTIONS.format(extra=""), IN_FUNCTIONS.format(extra="")),
+        (SHUFFLED, IN_THE_ORDER_OF_THE_SAMPLER),
+    ],
+    ids=["top level", "functions", "shuffled"],
+)
+def test_two_processes_train_as_one(code: str, original: str, tmp_path: Path) -> None:
+    result = rewritten(code)
+    assert result.after != result.before, [finding.reason for finding in result.refused]
+    expected = numbers(printed(original, tmp_path))
+    found = numbers(printed(result.after.decode(), tmp_path, 2))
+    assert len(expected) > 20
+    assert found == pytest.approx(expected, rel=2e-4, abs=2e-6)
+
+
+def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
+    code = rewritten(FLAT.format(**{**USUAL, "loader": "DataLoader(samples, batch_size=7)"})).after.decode()
+    with pytest.raises(AssertionError, match="the batch size 7 has to be a multiple"):
+        printed(code, tmp_path, 2)
+
+
+@pytest.mark.parametrize(("parts", "reason"), [
+    ({"loss": "F.cross_entropy(out, y, reduction='sum')"}, "not seen to be a mean"),
+    ({"loss": "F.cross_entropy(out, y, weight=None)"}, "not seen to be a mean"),
+    ({"loss": "nn.CrossEntropyLoss(ignore_index=0)(out, y)"}, "not seen to be a mean"),
+    ({"loss": "out[y == 1].mean()"}, "not seen to be a mean"),
+    ({"loss": "(out @ out.T).mean()"}, "not seen to be a mean"),
+    ({"loss": "F.cross_entropy(out, y) / len(x)"}, "not seen to be a mean"),
+    ({"late": "print(out.argmax(1))"}, "own part"),
+    ({"late": "print(len(x))"}, "own part"),
+    ({"report": "print(out.shape)"}, "own part"),
+    ({"report": "print(loader.batch_size)"}, "loader.batch_size"),
+    ({"report": "print(next(iter(loader)))"}, "own share"),
+    ({"report": "logging.info('done')", "extra": "import logging"}, "each process would run `logging.info`"),
+    ({"report": "open('log', 'w').write('done')"}, "each process would run"),
+    ({"report": "torch.save(model, 'model.pt')"}, "whole model"),
+    ({"report": "a = print(epoch)"}, "line of its own"),
+    ({"report": "print(model(x))"}, "own part"),
+    ({"before": "print(torch.load('model.pt')) or torch.cuda.set_device(0)"}, "device of one process"),
+    ({"loader": "DataLoader(samples, 8, True)"}, "without its name"),
+    ({"loader": "DataLoader(samples)"}, "no batch size"),
+    ({"loader": "DataLoader(samples, batch_size=4 * 2)"}, "computed in the call"),
+    ({"loader": "DataLoader(TensorDataset(torch.ones(8, 6)), batch_size=4)"}, "no name of its own"),
+    ({"parallel": "nn.DataParallel(model, device_ids=[0, 1])"}, "which devices"),
+    ({"parallel": "nn.DataParallel(nn.DataParallel(model))"}, "several models"),
+    ({"before": "from helpers import schedule"}, "`helpers`"),
+    ({"before": "data = download(root='data', download=True)"}, "download"),
+    ({"before": "import numpy as np; print(np.random.rand())"}, "numpy.random.seed"),
+    ({"late": "if time.time() > 3: print(1)", "extra": "import time"}, "decide differently"),
+    ({"late": "if step: print(1)"}, "line of its own"),
+    ({"out": "model.module(x)"}, "passes by the wrapper"),
+    ({"before": "local_rank = 3"}, "local_rank"),
+    ({"before": "os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'"}, "CUDA_VISIBLE_DEVICES"),
+    ({"before": "schedule = torch.device('cuda:1')"}, "one process only"),
+    ({"before": "import torch.distributed as dist; dist.init_process_group('gloo')"}, "there already"),
+])  # fmt: skip
+def test_what_keeps_a_script(parts: dict[str, str], reason: str) -> None:
+    result = rewritten(FLAT.format(**{**USUAL, **parts}))
+    assert result.after == result.before, result.after.decode()
+    assert reason in result.refused[0].reason, result.refused[0].reason
+
+
+def test_batch_normalisation_is_a_question() -> None:
+    code = FLAT.format(**USUAL).replace("nn.ReLU()", "nn.BatchNorm1d(12)")
+    assert rewritten(code).after == code.encode()
+    assert rewritten(code, unsafe=True).after != code.encode()
+
+
+def test_progress_bars_and_event_files_are_the_first_process_own() -> None:
+    after = rewritten(FLAT.format(**{
+        **USUAL,
+        "extra": "from torch.utils.tensorboard import SummaryWriter\nfrom tqdm import tqdm",
+        "before": "writer = SummaryWriter('runs')",
+        "batches": "tqdm(loader)",
+        "late": "writer.add_scalar('loss', loss.item(), step)",
+        "report": "writer.flush()",
+    })).after.decode()  # fmt: skip
+    assert "tqdm(loader, disable=dist.get_rank() != 0)" in after
+    assert "writer = SummaryWriter('runs') if dist.get_rank() == 0 else None" in after
+    assert re.search(r"loss = mean_of_processes\(loss\)\n.*\n +if dist.get_rank\(\) == 0:\n +writer.add_scalar", after)
+    assert re.search(r"if dist.get_rank\(\) == 0:\n +writer.flush", after)

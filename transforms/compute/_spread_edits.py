@@ -1,0 +1,172 @@
+"""What is written for a training on several processes: its start and end, the model, the loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.compute._spread_parts import NotSpread, Parts
+from perfmod.transforms.compute._spread_reports import bare_reports_above
+from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_all, find_in_scope, is_false, is_true
+from perfmod.transforms.finding import Edit
+from perfmod.transforms.keywords import add_keyword
+from perfmod.transforms.writing import call_text, insert_after_statement, insert_before_statement, quoted, replace
+
+_MOVES = frozenset({"to", "cuda"})
+
+
+def start_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
+    """The processes find each other before anything else is done, and part at the end."""
+    torch, _ = file.names.spelled("torch", found.body[0])
+    for name in find_all(file.tree.module, cst.Name):
+        if name.value == "local_rank":
+            raise NotSpread(name, "`local_rank` has a meaning already")
+    begin = (
+        f'dist.init_process_group("nccl" if {torch}.cuda.is_available() else "gloo")\n'
+        'local_rank = int(os.environ["LOCAL_RANK"])\n'
+        f"if {torch}.cuda.is_available():\n    {torch}.cuda.set_device(local_rank)\n"
+    )
+    begin = begin.replace('"', quoted(file.source, "")[0])
+    yield insert_before_statement(file.source, _first(file, found), begin)
+    last = found.body[-1]
+    end = "dist.destroy_process_group()"
+    if isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[0], cst.Return):
+        if any(True for _ in find_all(last, cst.Call)):
+            raise NotSpread(last, "the training returns what is only computed at its end")
+        yield insert_before_statement(file.source, last, end)
+    else:
+        yield insert_after_statement(file.source, last, end)
+
+
+def _first(file: FileFacts, found: Parts) -> cst.BaseStatement:
+    """The first statement that does something; behind the arguments of the command line."""
+    lines = [line for line in found.body if not _only_defines(line)]
+    for index, line in enumerate(lines[:-1]):
+        calls = [call for call in find_in_scope(line, cst.Call) if isinstance(call, cst.Call)]
+        if any(dotted(call.func).endswith(".parse_args") for call in calls):
+            return lines[0] if bare_reports_above(file, lines[: index + 1]) else lines[index + 1]
+    return lines[0]
+
+
+def _only_defines(line: cst.BaseStatement) -> bool:
+    if isinstance(line, (cst.FunctionDef, cst.ClassDef)):
+        return True
+    small = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+    is_text = isinstance(small, cst.Expr) and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+    return is_text or isinstance(small, (cst.Import, cst.ImportFrom, cst.Global))
+
+
+def model_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
+    """The model, on its device, averages its gradients with the other processes."""
+    call, source = found.call, file.source
+    torch, _ = file.names.spelled("torch", call)
+    nn, _ = file.names.spelled("torch.nn", call)
+    model = call.args[0].value
+    ids = f"device_ids=[local_rank] if {torch}.cuda.is_available() else None"
+    move, whole = _move(file, found, model)
+    arguments = [file.whole_code(model) + move, ids]
+    start = source.span(call)[0]
+    yield replace(source, whole, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
+    yield from _condition(file, call)
+    yield from _devices(file)
+
+
+def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> tuple[str, cst.Call]:
+    """What brings the model to its device where it is not there yet, `.to(device)`, and the call that gives it now."""
+    name, scope = file.code(model), file.tree.scope(found.call)
+    held = file.tree.statement(found.call)
+    names = {name, *(file.code(t.target) for t in getattr(held, "targets", ()))}
+    made = [each.value for each in file.flow.definitions(model)] if isinstance(model, cst.Name) else []
+    behind = ""
+    for each in find_in_scope(scope, cst.Call):
+        assert isinstance(each, cst.Call)
+        func = each.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
+            continue
+        is_inside = file.tree.is_within(each, model) or (made == [each])
+        if is_inside or (file.code(func.value) in names and file.comes_before(each, found.call)):
+            return "", found.call
+        if func.value is found.call:
+            return file.source.text[file.source.span(found.call)[1] : file.source.span(each)[1]], each
+        if file.code(func.value) in names:
+            behind = behind or file.source.text[file.source.span(func.value)[1] : file.source.span(each)[1]]
+    if not behind:
+        raise NotSpread(found.call, "no line in sight puts the model on its device")
+    return behind, found.call
+
+
+def _condition(file: FileFacts, call: cst.Call) -> Iterator[Edit]:
+    """`if torch.cuda.device_count() > 1:` becomes a question for the number of processes."""
+    for around in file.tree.ancestors(call):
+        if isinstance(around, (cst.FunctionDef, cst.Module)):
+            return
+        if isinstance(around, cst.If) and not (file.tree.function(call) is None and file.entry.is_guarded(call)
+                                               and around is file.entry.statement(call)):  # fmt: skip
+            calls = [file.qualified(each) for each in find_all(around.test, cst.Call)]
+            names = {"torch.cuda.device_count"} | {"torch.cuda.is_available"}
+            has_other = not names.issuperset(each or "" for each in calls) or "torch.cuda.device_count" not in calls
+            rest = [each for each in find_all(around.test, cst.Name) if file.qualified(each) != "torch"]
+            rest = [each for each in rest if each.value not in ("cuda", "device_count", "is_available")]
+            if has_other or rest or around.orelse is not None:
+                raise NotSpread(around, f"`{file.code(around.test)}` decides whether there are several devices")
+            yield replace(file.source, around.test, "dist.get_world_size() > 1")
+        elif isinstance(around, (cst.Try, cst.With)):
+            raise NotSpread(around, "the model is made in a block that may handle it otherwise")
+
+
+def _devices(file: FileFacts) -> Iterator[Edit]:
+    """A device with a number becomes the process's own."""
+    for string in find_all(file.tree.module, cst.SimpleString):
+        if isinstance(text := string.evaluated_value, str) and text.startswith("cuda:"):
+            parent = next(n for n in file.tree.ancestors(string) if isinstance(n, (cst.Call, cst.BaseStatement)))
+            is_named = isinstance(parent, cst.Call) and dotted(parent.func).endswith((".device", ".to"))
+            if text != "cuda:0" or not is_named:
+                raise NotSpread(string, f"`{string.value}` is the device of one process only")
+            yield replace(file.source, string, string.value.replace("cuda:0", "cuda"))
+    for call in find_all(file.tree.module, cst.Call):
+        name = file.qualified(call) or ""
+        is_numbered = name == "torch.device" and len(call.args) > 1
+        is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
+        is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
+        if is_numbered or any("cuda:" in file.code(part) for part in find_all(call, cst.FormattedString)):
+            raise NotSpread(call, f"`{file.code(call)}` chooses the device of one process only")
+
+
+def loader_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
+    """Each process gets its share of each batch, in the order of the epoch."""
+    call, source = found.loader.call, file.source
+    dataset, shuffle = argument(call, "dataset", 0), argument(call, "shuffle")
+    data, _ = file.names.spelled("torch.utils.data", call)
+    size = argument(call, "batch_size", 1)
+    drop = argument(call, "drop_last")
+    assert dataset is not None
+    assert size is not None
+    if not isinstance(size, (cst.Name, cst.Attribute, cst.Integer)):
+        raise NotSpread(size, "the batch size is computed in the call")
+    if not (shuffle is None or is_true(shuffle) or is_false(shuffle) or isinstance(shuffle, (cst.Name, cst.Attribute))):
+        raise NotSpread(shuffle, "whether samples are shuffled is computed in the call")
+    taken = {name.value for name in find_all(file.tree.module, cst.Name)}
+    sampler = next(name for name in ("sampler", f"{found.name}_sampler", f"{found.name}_shares") if name not in taken)
+    order = file.code(shuffle) if shuffle is not None else "False"
+    keywords = f"shuffle={order}" + (f", drop_last={file.code(drop)}" if drop is not None else "")
+    written, quote = file.code(size), quoted(source, "")[0]
+    message = f"the batch size {written} has to be a multiple of the number of processes"
+    yield insert_before_statement(
+        source,
+        file.tree.statement(call),
+        f"if {written} % dist.get_world_size():\n"
+        f"    raise ValueError({quote}{message}{quote})\n"
+        f"{sampler} = {data}.DistributedSampler({file.code(dataset)}, {keywords})",
+    )
+    yield replace(source, size, f"{written} // dist.get_world_size()")
+    if shuffle is None:
+        yield from add_keyword(source, call, f"sampler={sampler}")
+        return
+    yield replace(source, next(arg for arg in call.args if arg.value is shuffle), f"sampler={sampler}")
+    if not is_false(shuffle):
+        epoch = file.code(found.epochs.target)
+        yield insert_before_statement(source, found.epochs.body.body[0], f"{sampler}.set_epoch({epoch})")

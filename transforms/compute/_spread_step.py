@@ -1,0 +1,200 @@
+"""A training step on a part of each batch: its loss is a mean over samples, and nothing else comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from perfmod.transforms.compute._spread_parts import NotSpread, Parts
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import argument, has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.tree import find_all, find_in_scope, walk
+from perfmod.transforms.facts.value import Kind
+
+_LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - {"linear_cross_entropy"}}
+_LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
+_UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
+"""Settings by which a loss is no plain mean, or may be none."""
+_KEEPS_SAMPLES = frozenset({"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten"})
+_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
+
+
+class Step:
+    """A loop's body as several processes would run it.
+
+    Attributes:
+        backward: the statement of the backward pass.
+        loss: the name of what it differentiates.
+        is_shown: whether that is read behind it, for a report.
+    """
+
+    def __init__(self, file: FileFacts, found: Parts) -> None:
+        self._file = file
+        self._loop = found.loop
+        self._samples = {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)}
+        self._sums: set[str] = set()
+        self._taken = {id(node) for node in walk(found.loop.target)}
+        self.backward, self.loss = self._find_backward()
+        is_behind = False
+        for line in _statements(found.loop.body):
+            self._read(line, is_behind=is_behind)
+            is_behind = is_behind or line is self.backward
+        self.is_shown = any(self._loss_reads())
+        self._require_batch_size_unread(found)
+        self._require_unread_outside()
+
+    def _find_backward(self) -> tuple[cst.Expr, str]:
+        for line in _statements(self._loop.body):
+            call = line.value if isinstance(line, cst.Expr) else None
+            func = call.func if isinstance(call, cst.Call) and not call.args else None
+            is_plain = isinstance(func, cst.Attribute) and func.attr.value == "backward"
+            owner = func.value if is_plain and isinstance(func, cst.Attribute) else None
+            if isinstance(line, cst.Expr) and isinstance(owner, cst.Name):
+                return line, owner.value
+        raise NotSpread(self._loop, "no plain `loss.backward()` stands in every round of the loop")
+
+    def _read(self, line: cst.CSTNode, *, is_behind: bool) -> None:
+        """Take in the next statement. Raises `NotSpread`."""
+        if line is self.backward:
+            if self.loss not in self._sums:
+                raise NotSpread(line, f"`{self.loss}` is not seen to be a mean over the samples of the batch")
+            return
+        if isinstance(line, cst.Assign) and len(line.targets) == 1 and not is_behind:
+            names = [n.value for n in walk(line.targets[0].target) if isinstance(n, cst.Name)]
+            is_plain = all(isinstance(n, (cst.Name, cst.Tuple, cst.Element)) for n in walk(line.targets[0].target))
+            if is_plain and self._is_mean(line.value):
+                self._sums.update(names)
+                self._samples.difference_update(names)
+                return
+            if is_plain and self._is_of_samples(line.value):
+                self._samples.update(names)
+                return
+            if self.loss in names:
+                raise NotSpread(line, f"`{self.loss}` is not seen to be a mean over the samples of the batch")
+        if isinstance(line, cst.AugAssign) and not is_behind and self._mentions_samples(line.target):
+            raise NotSpread(line, f"`{self._file.code(line.target)}` is changed in place before the backward pass")
+        wrong = self._samples | (self._sums - {self.loss} if is_behind else self._sums)
+        for node in find_all(line, cst.Name):
+            if node.value in wrong and self._file.flow.is_read(node):
+                raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")
+        if isinstance(line, cst.If) or not isinstance(line, cst.BaseSmallStatement):
+            steps = [c for c in find_all(line, cst.Call) if dotted(c.func).endswith((".step", ".zero_grad"))]
+            if steps:
+                raise NotSpread(steps[0], "gradients of several rounds are added up")
+        for call in find_all(line, cst.Call):
+            if dotted(call.func).endswith("scheduler.step") and call.args:
+                raise NotSpread(call, "the learning rate follows a figure, which may differ in its last digits")
+
+    def _is_of_samples(self, node: cst.BaseExpression) -> bool:
+        """Whether each row of a value comes from one sample alone: batches, and what the model makes of them."""
+        if isinstance(node, cst.Name):
+            return node.value in self._samples
+        if isinstance(node, cst.Subscript):
+            index = node.slice[0].slice
+            is_key = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
+            return is_key and len(node.slice) == 1 and self._is_of_samples(node.value)
+        if isinstance(node, cst.Tuple):
+            return all(self._is_of_samples(element.value) for element in node.elements)
+        if not isinstance(node, cst.Call) or has_star(node):
+            return False
+        func = node.func
+        if isinstance(func, cst.Attribute) and func.attr.value in _KEEPS_SAMPLES:
+            return self._is_of_samples(func.value) and not any(map(self._mentions_samples, node.args))
+        is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
+        is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
+        return is_model and not is_loss and bool(node.args) and all(self._is_of_samples(a.value) for a in node.args)
+
+    def _is_mean(self, node: cst.BaseExpression) -> bool:
+        """Whether a value is a mean over samples, so that the mean of its values on equal parts is that on all."""
+        if isinstance(node, cst.Name):
+            return node.value in self._sums
+        if isinstance(node, cst.BinaryOperation):
+            left, right = self._is_mean(node.left), self._is_mean(node.right)
+            if isinstance(node.operator, (cst.Add, cst.Subtract)):
+                return left and right
+            if isinstance(node.operator, cst.Multiply) and left != right:
+                factor = node.left if right else node.right
+                is_plain = isinstance(factor, (cst.Float, cst.Integer, cst.Name, cst.Attribute))
+                return is_plain and not self._mentions_samples(factor)
+            return isinstance(node.operator, cst.Divide) and left and isinstance(node.right, (cst.Float, cst.Integer))
+        if not isinstance(node, cst.Call) or has_star(node):
+            return False
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "mean" and not node.args:
+            return self._is_elementwise(node.func.value)
+        return self._is_mean_loss(node)
+
+    def _is_mean_loss(self, node: cst.Call) -> bool:
+        made = node if self._file.qualified(node) in _LOSSES else self._file.value(node.func).call
+        if made is None or (made is not node and self._file.qualified(made) not in _LOSS_MODULES):
+            return False
+        reduction = argument(made, "reduction")
+        is_mean = reduction is None or (
+            isinstance(reduction, cst.SimpleString) and reduction.evaluated_value in ("mean", "batchmean")
+        )
+        is_even = not has_star(made) and not any(argument(made, each) is not None for each in _UNEVEN)
+        positional = [arg for arg in made.args if arg.keyword is None]
+        given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
+        is_short = len(positional) <= (2 if made is node else 0)
+        return is_mean and is_even and is_short and len(given) == 2 and all(map(self._is_of_samples, given))
+
+    def _is_elementwise(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
+            sides = (node.left, node.right)
+            return any(map(self._is_elementwise, sides)) and all(
+                self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
+            )
+        return self._is_of_samples(node)
+
+    def _mentions_samples(self, node: cst.CSTNode) -> bool:
+        return any(name.value in self._samples | self._sums for name in find_all(node, cst.Name))
+
+    def _loss_reads(self) -> Iterator[cst.Name]:
+        """Where the loss is read behind the backward pass, or outside of the loop."""
+        end = self._file.source.span(self.backward)[1]
+        scope = self._file.tree.scope(self._loop)
+        for node in find_in_scope(scope, cst.Name):
+            is_loss = isinstance(node, cst.Name) and node.value == self.loss and self._is_of_loop(node)
+            if is_loss and isinstance(node, cst.Name) and self._file.source.span(node)[0] > end:
+                yield node
+
+    def _is_of_loop(self, node: cst.Name) -> bool:
+        """Whether a read may see what a round has bound."""
+        return any(self._file.tree.is_within(d.node, self._loop) for d in self._file.flow.definitions(node))
+
+    def _require_unread_outside(self) -> None:
+        """What a round has made of its part of the batch is not read behind the loop."""
+        for node in find_all(self._file.tree.module, cst.Name):
+            wrong = self._samples | (self._sums - {self.loss})
+            is_outside = node.value in wrong and not self._file.tree.is_within(node, self._loop)
+            if is_outside and self._is_of_loop(node):
+                raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")
+
+    def _require_batch_size_unread(self, found: Parts) -> None:
+        size = self._file.code(found.loader.values("batch_size")[0])
+        for node in walk(self._file.tree.module):
+            is_asked = isinstance(node, cst.Attribute) and dotted(node) == f"{found.name}.batch_size"
+            is_size = isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == size
+            if is_asked or (is_size and self._file.tree.is_within(node, self._loop.body)):
+                raise NotSpread(node, f"`{self._file.code(node)}` would no longer be the size of this loop's batches")
+
+
+def _batch(loop: cst.For) -> Iterator[cst.CSTNode]:
+    """The names of a batch, without the number of `enumerate`."""
+    is_numbered = isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == "enumerate"
+    if is_numbered and isinstance(loop.target, cst.Tuple):
+        return (node for element in loop.target.elements[1:] for node in walk(element))
+    return walk(loop.target)
+
+
+def _statements(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    """The statements of a loop's body in order, with those in `with` blocks."""
+    for line in body.body:
+        if isinstance(line, cst.SimpleStatementLine):
+            yield from line.body
+        elif isinstance(line, cst.With):
+            yield from _statements(line.body)
+        else:
+            yield line

@@ -1,0 +1,129 @@
+"""A model under `DataParallel`: one process drives all GPUs, and copies the model to each of them in every step.
+
+With `DistributedDataParallel` each GPU has a process of its own, which keeps its copy of the model. Gradients are
+averaged while the backward pass still runs:
+
+    model = nn.DataParallel(model)               model = nn.parallel.DistributedDataParallel(model, device_ids=...)
+    ...                                          ...
+    for epoch in range(epochs):                  for epoch in range(epochs):
+        for x, y in loader:                          loader.sampler.set_epoch(epoch)
+            ...                                      for x, y in loader:
+                                                         ...
+
+Start the script with `torchrun --nproc-per-node=<GPUs> train.py`; started by `python` alone it ends with an error.
+The processes find each other, and each takes its share of every batch, so that the whole batch stays as it is written;
+a batch size that the number of processes does not divide is an error. The training loss is averaged over the processes
+before it is read. Evaluation runs over all samples, in each process. Only the first one prints and writes.
+Checkpoints keep the names that they have under `DataParallel`, with `module.` in front.
+
+What a step computes from its batch, other than the mean loss, would be a part of it only: such scripts stay as they
+are, with the line. So do scripts of several files, losses that are no mean over samples, gradients that are added up,
+downloads, and log files.
+
+A model with parameters that no loss depends on cannot be seen: `DistributedDataParallel` raises an error in the second
+step, and takes `find_unused_parameters=True`. Where the script sets a seed, random augmentation and dropout draw the
+same numbers in each process. Each process has as many workers as the loader asks for.
+
+This rule is young: its rewrites were run with two processes on the CPU, through `gloo`, and not yet on several GPUs.
+`perfmod verify` cannot compare one process with several, and `perfmod tune` does not try it. Compare the losses of both
+scripts before you keep one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from perfmod.transforms.compute._spread_edits import loader_edits, model_edits, start_edits
+from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, parts
+from perfmod.transforms.compute._spread_reports import reports
+from perfmod.transforms.compute._spread_step import Step
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
+from perfmod.transforms.questions import Predicate
+from perfmod.transforms.rule import Rule, question
+from perfmod.transforms.writing import insert_after_statement
+
+_MEAN = '''\
+def mean_of_processes(value):
+    """The mean of a value over all processes."""
+    value = value.detach().clone()
+    dist.all_reduce(value)
+    return value / dist.get_world_size()
+'''
+_NORMALISED_BY_LIBRARY = ("torchvision.models.", "timm.")
+
+
+class DataParallel(Rule):
+    code = "PM311"
+    name = "data-parallel"
+    family = Family.COMPUTE
+    summary = "One process drives all GPUs, and copies the model to each of them in every step"
+    fix_title = "Give each GPU a process of its own"
+    numerics = Numerics.SAMPLING
+    safety = Safety.OPT_IN
+    min_torch = "1.10"
+    status = Status.PREVIEW
+    triggers = frozenset({"DataParallel"})
+    references = (
+        "https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",
+        "https://docs.pytorch.org/docs/stable/elastic/run.html",
+    )
+    changes_results = (
+        "Shuffled samples come in another order, which the sampler draws from a seed of its own, and dropout draws "
+        "other numbers. Where the number of samples is not a multiple of the number of processes, the last batch of "
+        "an epoch gets some samples twice; with `drop_last=True`, those left over are dropped. Without shuffling and "
+        "random layers, losses and gradients are means of means: equal up to rounding."
+    )
+
+    def check(self, file: FileFacts) -> Iterator[Finding]:
+        for call in find_all(file.tree.module, cst.Call):
+            if file.qualified(call) in DATA_PARALLEL:
+                try:
+                    yield self._spread(file, call)
+                except NotSpread as reason:
+                    line = f"line {file.line(reason.node)}: " if reason.node is not call else ""
+                    yield self.refused(file, call, f"{line}{reason.why}")
+
+    def _spread(self, file: FileFacts, call: cst.Call) -> Finding:
+        found = parts(file, call)
+        step = Step(file, found)
+        edits = [*start_edits(file, found), *model_edits(file, found), *loader_edits(file, found)]
+        if step.is_shown:
+            line = f"{step.loss} = mean_of_processes({step.loss})"
+            edits.append(insert_after_statement(file.source, step.backward, line))
+        edits += reports(file, found)
+        asked = _questions(file)
+        return self.found(
+            file,
+            call,
+            "batch statistics stay those of each device's part of a batch"
+            if asked
+            else "the loss is a mean over samples, and nothing else of a step leaves its process",
+            _joined(edits),
+            safety=Safety.UNSAFE if asked else None,
+            questions=asked,
+            imports=("os", "torch.distributed as dist"),
+            definitions=(_MEAN,) if step.is_shown else (),
+        )
+
+
+def _joined(edits: Sequence[Edit]) -> list[Edit]:
+    """The same edits, with what is inserted at one place in one of them."""
+    inserted: dict[int, str] = {}
+    for edit in edits:
+        if edit.start == edit.end:
+            inserted[edit.start] = inserted.get(edit.start, "") + edit.replacement
+    others = [edit for edit in edits if edit.start != edit.end]
+    return [*others, *(Edit(at, at, text, edits[0].path) for at, text in inserted.items())]
+
+
+def _questions(file: FileFacts) -> Sequence[Question]:
+    """What has to be answered of models that normalise by the statistics of a batch."""
+    for made in find_all(file.tree.module, cst.Call):
+        name = file.qualified(made) or ""
+        if "BatchNorm" in name or name.startswith(_NORMALISED_BY_LIBRARY):
+            return [question(file, Predicate.NORMALISES_BY_PART, made)]
+    return []
