@@ -72,7 +72,7 @@ def model_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     start = source.span(call)[0]
     yield replace(source, whole, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
     yield from _condition(file, call)
-    yield from _devices(file)
+    yield from _devices(file, found)
 
 
 def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> tuple[str, cst.Call]:
@@ -118,7 +118,7 @@ def _condition(file: FileFacts, call: cst.Call) -> Iterator[Edit]:
             raise NotSpread(around, "the model is made in a block that may handle it otherwise")
 
 
-def _devices(file: FileFacts) -> Iterator[Edit]:
+def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
     """A device with a number becomes the process's own."""
     for string in find_all(file.tree.module, cst.SimpleString):
         if isinstance(text := string.evaluated_value, str) and text.startswith("cuda:"):
@@ -132,6 +132,9 @@ def _devices(file: FileFacts) -> Iterator[Edit]:
         is_numbered = name == "torch.device" and len(call.args) > 1
         is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
         is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
+        is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
+        if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):
+            raise NotSpread(call, f"`{file.code(call)}` runs before the process has its device")
         if is_numbered or any("cuda:" in file.code(part) for part in find_all(call, cst.FormattedString)):
             raise NotSpread(call, f"`{file.code(call)}` chooses the device of one process only")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -102,7 +103,8 @@ class Step:
             return False
         func = node.func
         if isinstance(func, cst.Attribute) and func.attr.value in _KEEPS_SAMPLES:
-            return self._is_of_samples(func.value) and not any(map(self._mentions_samples, node.args))
+            args = [arg.value for arg in node.args if not self._is_size(arg.value)]
+            return self._is_of_samples(func.value) and not any(map(self._mentions_samples, args))
         is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
         is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
         return is_model and not is_loss and bool(node.args) and all(self._is_of_samples(a.value) for a in node.args)
@@ -147,6 +149,10 @@ class Step:
                 self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
             )
         return self._is_of_samples(node)
+
+    def _is_size(self, node: cst.BaseExpression) -> bool:
+        """Whether a value is the number of samples in a process's part: `x.size(0)`, `x.shape[0]`, `len(x)`."""
+        return re.fullmatch(r"\w+\.size\(0\)|\w+\.shape\[0\]|len\(\w+\)", self._file.code(node)) is not None
 
     def _mentions_samples(self, node: cst.CSTNode) -> bool:
         return any(name.value in self._samples | self._sums for name in find_all(node, cst.Name))

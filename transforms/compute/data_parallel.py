@@ -6,7 +6,7 @@ averaged while the backward pass still runs:
     model = nn.DataParallel(model)               model = nn.parallel.DistributedDataParallel(model, device_ids=...)
     ...                                          ...
     for epoch in range(epochs):                  for epoch in range(epochs):
-        for x, y in loader:                          loader.sampler.set_epoch(epoch)
+        for x, y in loader:                          sampler.set_epoch(epoch)
             ...                                      for x, y in loader:
                                                          ...
 
@@ -105,7 +105,7 @@ class DataParallel(Rule):
             _joined(edits),
             safety=Safety.UNSAFE if asked else None,
             questions=asked,
-            imports=("os", "torch.distributed as dist"),
+            imports=("os", "torch.distributed as dist", *file.names.spelled("torch", call)[1]),
             definitions=(_MEAN,) if step.is_shown else (),
         )
 
