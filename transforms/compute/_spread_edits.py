@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.compute._spread_parts import NotSpread, Parts
 from perfmod.transforms.compute._spread_reports import bare_reports_above
+from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -173,3 +174,15 @@ def loader_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     if not is_false(shuffle):
         epoch = file.code(found.epochs.target)
         yield insert_before_statement(source, found.epochs.body.body[0], f"{sampler}.set_epoch({epoch})")
+
+
+def figure_edits(file: FileFacts, step: Step) -> Iterator[Edit]:
+    """What is counted in a step is counted by all processes."""
+    for figure, kind in step.figures.items():
+        text = f"sum_of_processes({file.code(figure)})" + (" / dist.get_world_size()" if kind == "mean" else "")
+        is_part = kind == "mean" and isinstance(file.tree.parent(figure), cst.Attribute)
+        yield replace(file.source, figure, f"({text})" if is_part else text)
+    for size in step.sizes:
+        is_alone = isinstance(file.tree.parent(size), (cst.AugAssign, cst.Arg, cst.FormattedStringExpression))
+        text = f"{file.code(size)} * dist.get_world_size()"
+        yield replace(file.source, size, text if is_alone else f"({text})")
