@@ -10,11 +10,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def mean_of_processes(value):
-    """The mean of a value over all processes."""
+def sum_of_processes(value):
+    """The sum of a value over all processes."""
     value = value.detach().clone()
     dist.all_reduce(value)
-    return value / dist.get_world_size()
+    return value
 
 
 class Net(nn.Module):
@@ -39,7 +39,7 @@ def train(args, model, device, train_loader, optimizer, epoch):
         output = model(data)
         loss = F.cross_entropy(output, target)
         loss.backward()
-        loss = mean_of_processes(loss)
+        loss = sum_of_processes(loss) / dist.get_world_size()
         optimizer.step()
         total += loss.item()
         if batch_idx % args.log_interval == 0:

@@ -9,11 +9,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def mean_of_processes(value):
-    """The mean of a value over all processes."""
+def sum_of_processes(value):
+    """The sum of a value over all processes."""
     value = value.detach().clone()
     dist.all_reduce(value)
-    return value / dist.get_world_size()
+    return value
 
 
 WEIGHT = 0.5
@@ -43,7 +43,7 @@ if __name__ == '__main__':
             loss = WEIGHT * ((out - y.to(device)) ** 2).mean() + F.l1_loss(out, y.to(device))
             optimizer.zero_grad()
             loss.backward()
-            loss = mean_of_processes(loss)
+            loss = sum_of_processes(loss) / dist.get_world_size()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             losses.append(loss.item())

@@ -9,11 +9,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def mean_of_processes(value):
-    """The mean of a value over all processes."""
+def sum_of_processes(value):
+    """The sum of a value over all processes."""
     value = value.detach().clone()
     dist.all_reduce(value)
-    return value / dist.get_world_size()
+    return value
 
 
 class Net(nn.Module):
@@ -51,7 +51,7 @@ def main():
             loss = F.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
-            loss = mean_of_processes(loss)
+            loss = sum_of_processes(loss) / dist.get_world_size()
             optimizer.step()
         if dist.get_rank() == 0:
             print(epoch, loss.item())

@@ -53,7 +53,7 @@ USUAL = {
     "parallel": "nn.DataParallel(model)",
     "before": "pass",
     "batches": "loader",
-    "out": "model(x)",
+    "out": "model(x.view(x.size(0), -1))",
     "loss": "F.cross_entropy(out, y)",
     "late": "print(step, loss.item())",
     "report": "print(epoch)",
@@ -116,6 +116,18 @@ if __name__ == "__main__":
     main()
 """
 )
+COUNTED = FLAT.format(
+    **{
+        **USUAL,
+        "before": "hits = seen = 0; total = 0.0",
+        "late": """_, best = torch.max(out.data, 1)
+        hits += (best == y).sum().item()
+        seen += y.size(0)
+        total += loss.item() * len(x)
+        accuracy = best.eq(y).float().mean().item()
+        print(seen, hits, total, accuracy, step * len(x))""",
+    }
+)
 SHUFFLED = FLAT.format(
     **{
         **USUAL,
@@ -164,9 +176,10 @@ def numbers(text: str) -> list[float]:
     [
         (FLAT.format(**USUAL), FLAT.format(**USUAL)),
         (IN_FUNCTIONS.format(extra=""), IN_FUNCTIONS.format(extra="")),
+        (COUNTED, COUNTED),
         (SHUFFLED, IN_THE_ORDER_OF_THE_SAMPLER),
     ],
-    ids=["top level", "functions", "shuffled"],
+    ids=["top level", "functions", "counted", "shuffled"],
 )
 def test_two_processes_train_as_one(code: str, original: str, tmp_path: Path) -> None:
     result = rewritten(code)
@@ -191,7 +204,11 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     ({"loss": "(out @ out.T).mean()"}, "not seen to be a mean"),
     ({"loss": "F.cross_entropy(out, y) / len(x)"}, "not seen to be a mean"),
     ({"late": "print(out.argmax(1))"}, "own part"),
-    ({"late": "print(len(x))"}, "own part"),
+    ({"late": "print(len(x), x)"}, "own part"),
+    ({"late": "n = len(x)"}, "own part"),
+    ({"late": "n = (out.argmax(0) == y).sum()"}, "own part"),
+    ({"late": "if step: step += len(x)"}, "own part"),
+    ({"late": "hits = (out.argmax(1) == y).sum().item() / len(x)"}, "own part"),
     ({"report": "print(out.shape)"}, "own part"),
     ({"report": "print(loader.batch_size)"}, "loader.batch_size"),
     ({"report": "print(next(iter(loader)))"}, "own share"),
@@ -214,6 +231,7 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     ({"late": "if step: print(1)"}, "line of its own"),
     ({"out": "model.module(x)"}, "passes by the wrapper"),
     ({"before": "local_rank = 3"}, "local_rank"),
+    ({"report": "torch.save(model.state_dict(), 'a')\nmodel.load_state_dict(torch.load('a'))"}, "before that is"),
     ({"before": "os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'"}, "CUDA_VISIBLE_DEVICES"),
     ({"before": "schedule = torch.device('cuda:1')"}, "one process only"),
     ({"before": "import torch.distributed as dist; dist.init_process_group('gloo')"}, "there already"),
@@ -241,5 +259,7 @@ def test_progress_bars_and_event_files_are_the_first_process_own() -> None:
     })).after.decode()  # fmt: skip
     assert "tqdm(loader, disable=dist.get_rank() != 0)" in after
     assert "writer = SummaryWriter('runs') if dist.get_rank() == 0 else None" in after
-    assert re.search(r"loss = mean_of_processes\(loss\)\n.*\n +if dist.get_rank\(\) == 0:\n +writer.add_scalar", after)
+    assert re.search(
+        r"loss = sum_of_processes\(loss\) / .*\n.*\n +if dist.get_rank\(\) == 0:\n +writer.add_scalar", after
+    )
     assert re.search(r"if dist.get_rank\(\) == 0:\n +writer.flush", after)

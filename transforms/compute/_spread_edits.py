@@ -8,6 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.compute._spread_parts import NotSpread, Parts
 from perfmod.transforms.compute._spread_reports import bare_reports_above
+from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -72,7 +73,7 @@ def model_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     start = source.span(call)[0]
     yield replace(source, whole, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
     yield from _condition(file, call)
-    yield from _devices(file)
+    yield from _devices(file, found)
 
 
 def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> tuple[str, cst.Call]:
@@ -118,7 +119,7 @@ def _condition(file: FileFacts, call: cst.Call) -> Iterator[Edit]:
             raise NotSpread(around, "the model is made in a block that may handle it otherwise")
 
 
-def _devices(file: FileFacts) -> Iterator[Edit]:
+def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
     """A device with a number becomes the process's own."""
     for string in find_all(file.tree.module, cst.SimpleString):
         if isinstance(text := string.evaluated_value, str) and text.startswith("cuda:"):
@@ -132,6 +133,9 @@ def _devices(file: FileFacts) -> Iterator[Edit]:
         is_numbered = name == "torch.device" and len(call.args) > 1
         is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
         is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
+        is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
+        if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):
+            raise NotSpread(call, f"`{file.code(call)}` runs before the process has its device")
         if is_numbered or any("cuda:" in file.code(part) for part in find_all(call, cst.FormattedString)):
             raise NotSpread(call, f"`{file.code(call)}` chooses the device of one process only")
 
@@ -170,3 +174,15 @@ def loader_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     if not is_false(shuffle):
         epoch = file.code(found.epochs.target)
         yield insert_before_statement(source, found.epochs.body.body[0], f"{sampler}.set_epoch({epoch})")
+
+
+def figure_edits(file: FileFacts, step: Step) -> Iterator[Edit]:
+    """What is counted in a step is counted by all processes."""
+    for figure, kind in step.figures.items():
+        text = f"sum_of_processes({file.code(figure)})" + (" / dist.get_world_size()" if kind == "mean" else "")
+        is_part = kind == "mean" and isinstance(file.tree.parent(figure), cst.Attribute)
+        yield replace(file.source, figure, f"({text})" if is_part else text)
+    for size in step.sizes:
+        is_alone = isinstance(file.tree.parent(size), (cst.AugAssign, cst.Arg, cst.FormattedStringExpression))
+        text = f"{file.code(size)} * dist.get_world_size()"
+        yield replace(file.source, size, text if is_alone else f"({text})")

@@ -28,6 +28,7 @@ def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
     """The edits that leave reports to the first process. Raises `NotSpread`."""
     lines: list[cst.SimpleStatementLine] = []
     saves: list[cst.Call] = []
+    loads: list[cst.Call] = []
     for call in find_all(file.tree.module, cst.Call):
         name = file.qualified(call) or ""
         if name in _BARS:
@@ -42,10 +43,14 @@ def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
             line = _line(file, call)
             if line not in lines:
                 lines.append(line)
-        elif name == "torch.load" and saves:
-            raise NotSpread(call, f"it may read what line {file.line(saves[0])} writes, before that is written")
+        elif name == "torch.load":
+            loads.append(call)
         elif _is_unknown(call, name):
             raise NotSpread(call, f"each process would run `{file.code(call.func)}`")
+    for load in loads:
+        is_at_start = file.tree.function(load) is file.tree.function(found.call) and not file.tree.loops(load)
+        if saves and not (is_at_start and all(file.comes_before(load, each) for each in (found.epochs, *saves))):
+            raise NotSpread(load, f"it may read what line {file.line(saves[0])} writes, before that is written")
     for group in _groups(file, lines):
         yield from nest_statements(file.source, group[0], group[-1], f"if {IS_FIRST}:")
 

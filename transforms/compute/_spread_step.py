@@ -7,18 +7,17 @@ from collections.abc import Iterator
 import libcst as cst
 
 from perfmod.transforms.compute._spread_parts import NotSpread, Parts
+from perfmod.transforms.compute._spread_samples import Samples
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk
-from perfmod.transforms.facts.value import Kind
 
 _LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - {"linear_cross_entropy"}}
 _LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
 _UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
 """Settings by which a loss is no plain mean, or may be none."""
-_KEEPS_SAMPLES = frozenset({"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten"})
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 
 
@@ -29,19 +28,23 @@ class Step:
         backward: the statement of the backward pass.
         loss: the name of what it differentiates.
         is_shown: whether that is read behind it, for a report.
+        figures: what is counted or averaged over the samples of a part, and whether it is a `sum` or a `mean`.
+        sizes: numbers of samples, of which all processes together have that many times more.
     """
 
     def __init__(self, file: FileFacts, found: Parts) -> None:
         self._file = file
         self._loop = found.loop
-        self._samples = {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)}
-        self._sums: set[str] = set()
+        self._samples = Samples(file, {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)})
         self._taken = {id(node) for node in walk(found.loop.target)}
         self.backward, self.loss = self._find_backward()
-        is_behind = False
-        for line in _statements(found.loop.body):
-            self._read(line, is_behind=is_behind)
-            is_behind = is_behind or line is self.backward
+        for _ in range(2):  # what one round makes, the next may read
+            self.figures: dict[cst.Call, str] = {}
+            self.sizes: list[cst.BaseExpression] = []
+            is_behind = False
+            for line in _statements(found.loop.body):
+                self._read(line, is_behind=is_behind)
+                is_behind = is_behind or line is self.backward
         self.is_shown = any(self._loss_reads())
         self._require_batch_size_unread(found)
         self._require_unread_outside()
@@ -59,26 +62,32 @@ class Step:
     def _read(self, line: cst.CSTNode, *, is_behind: bool) -> None:
         """Take in the next statement. Raises `NotSpread`."""
         if line is self.backward:
-            if self.loss not in self._sums:
+            if self.loss not in self._samples.means:
                 raise NotSpread(line, f"`{self.loss}` is not seen to be a mean over the samples of the batch")
             return
-        if isinstance(line, cst.Assign) and len(line.targets) == 1 and not is_behind:
+        if self._is_figure(line, is_behind=is_behind):
+            return
+        if isinstance(line, cst.Assign) and len(line.targets) == 1:
             names = [n.value for n in walk(line.targets[0].target) if isinstance(n, cst.Name)]
             is_plain = all(isinstance(n, (cst.Name, cst.Tuple, cst.Element)) for n in walk(line.targets[0].target))
-            if is_plain and self._is_mean(line.value):
-                self._sums.update(names)
-                self._samples.difference_update(names)
+            if is_plain and not is_behind and self._is_mean(line.value):
+                self._samples.means.update(names)
+                self._samples.names.difference_update(names)
                 return
-            if is_plain and self._is_of_samples(line.value):
-                self._samples.update(names)
+            if is_plain and self._samples.are(line.value) and not (is_behind and self.loss in names):
+                self._samples.names.update(names)
                 return
-            if self.loss in names:
+            if self.loss in names and not is_behind:
                 raise NotSpread(line, f"`{self.loss}` is not seen to be a mean over the samples of the batch")
-        if isinstance(line, cst.AugAssign) and not is_behind and self._mentions_samples(line.target):
+        if isinstance(line, cst.AugAssign) and not is_behind and self._samples.are_in(line.target):
             raise NotSpread(line, f"`{self._file.code(line.target)}` is changed in place before the backward pass")
-        wrong = self._samples | (self._sums - {self.loss} if is_behind else self._sums)
+        wrong = self._samples.names | (self._samples.means - {self.loss} if is_behind else self._samples.means)
+        shown = [n for call in find_all(line, cst.Call) if self._file.qualified(call) == "builtins.print"
+                 for n in walk(call) if isinstance(n, cst.BaseExpression) and self._samples.is_size(n)]  # fmt: skip
+        self.sizes += shown
         for node in find_all(line, cst.Name):
-            if node.value in wrong and self._file.flow.is_read(node):
+            is_size = any(self._file.tree.is_within(node, each) for each in shown)
+            if node.value in wrong and self._file.flow.is_read(node) and not is_size:
                 raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")
         if isinstance(line, cst.If) or not isinstance(line, cst.BaseSmallStatement):
             steps = [c for c in find_all(line, cst.Call) if dotted(c.func).endswith((".step", ".zero_grad"))]
@@ -88,29 +97,38 @@ class Step:
             if dotted(call.func).endswith("scheduler.step") and call.args:
                 raise NotSpread(call, "the learning rate follows a figure, which may differ in its last digits")
 
-    def _is_of_samples(self, node: cst.BaseExpression) -> bool:
-        """Whether each row of a value comes from one sample alone: batches, and what the model makes of them."""
-        if isinstance(node, cst.Name):
-            return node.value in self._samples
-        if isinstance(node, cst.Subscript):
-            index = node.slice[0].slice
-            is_key = isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
-            return is_key and len(node.slice) == 1 and self._is_of_samples(node.value)
-        if isinstance(node, cst.Tuple):
-            return all(self._is_of_samples(element.value) for element in node.elements)
-        if not isinstance(node, cst.Call) or has_star(node):
+    def _is_figure(self, line: cst.CSTNode, *, is_behind: bool) -> bool:
+        """Whether a statement counts or averages something over samples, which the processes can do together."""
+        if isinstance(line, cst.AugAssign):
+            target, is_sum = line.target, isinstance(line.operator, cst.AddAssign)
+        elif isinstance(line, cst.Assign) and len(line.targets) == 1 and is_behind:
+            target, is_sum = line.targets[0].target, True
+        else:
             return False
-        func = node.func
-        if isinstance(func, cst.Attribute) and func.attr.value in _KEEPS_SAMPLES:
-            return self._is_of_samples(func.value) and not any(map(self._mentions_samples, node.args))
-        is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
-        is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
-        return is_model and not is_loss and bool(node.args) and all(self._is_of_samples(a.value) for a in node.args)
+        if not isinstance(target, cst.Name) or self._samples.are_in(target) or not is_sum:
+            return False
+        value = line.value
+        func = value.func if isinstance(value, cst.Call) and not value.args else None
+        inner = func.value if isinstance(func, cst.Attribute) and func.attr.value == "item" else value
+        func = inner.func if isinstance(inner, cst.Call) and not inner.args else None
+        is_taken = isinstance(func, cst.Attribute) and func.attr.value in ("sum", "mean")
+        is_taken = is_taken and isinstance(func, cst.Attribute) and self._samples.are_compared(func.value)
+        if is_taken and isinstance(inner, cst.Call) and isinstance(func, cst.Attribute):
+            self.figures[inner] = func.attr.value
+            return True
+        sides = [value.left, value.right] if isinstance(value, cst.BinaryOperation) else [value]
+        sizes = [each for each in sides if self._samples.is_size(each)]
+        others = [self._file.code(each) for each in sides if each not in sizes]
+        is_weighted = isinstance(getattr(value, "operator", None), cst.Multiply) and others == [f"{self.loss}.item()"]
+        if isinstance(line, cst.AugAssign) and len(sizes) == 1 and (not others or (is_weighted and is_behind)):
+            self.sizes += sizes
+            return True
+        return False
 
     def _is_mean(self, node: cst.BaseExpression) -> bool:
         """Whether a value is a mean over samples, so that the mean of its values on equal parts is that on all."""
         if isinstance(node, cst.Name):
-            return node.value in self._sums
+            return node.value in self._samples.means
         if isinstance(node, cst.BinaryOperation):
             left, right = self._is_mean(node.left), self._is_mean(node.right)
             if isinstance(node.operator, (cst.Add, cst.Subtract)):
@@ -118,7 +136,7 @@ class Step:
             if isinstance(node.operator, cst.Multiply) and left != right:
                 factor = node.left if right else node.right
                 is_plain = isinstance(factor, (cst.Float, cst.Integer, cst.Name, cst.Attribute))
-                return is_plain and not self._mentions_samples(factor)
+                return is_plain and not self._samples.are_in(factor)
             return isinstance(node.operator, cst.Divide) and left and isinstance(node.right, (cst.Float, cst.Integer))
         if not isinstance(node, cst.Call) or has_star(node):
             return False
@@ -138,7 +156,7 @@ class Step:
         positional = [arg for arg in made.args if arg.keyword is None]
         given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
         is_short = len(positional) <= (2 if made is node else 0)
-        return is_mean and is_even and is_short and len(given) == 2 and all(map(self._is_of_samples, given))
+        return is_mean and is_even and is_short and len(given) == 2 and all(map(self._samples.are, given))
 
     def _is_elementwise(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
@@ -146,10 +164,7 @@ class Step:
             return any(map(self._is_elementwise, sides)) and all(
                 self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
             )
-        return self._is_of_samples(node)
-
-    def _mentions_samples(self, node: cst.CSTNode) -> bool:
-        return any(name.value in self._samples | self._sums for name in find_all(node, cst.Name))
+        return self._samples.are(node)
 
     def _loss_reads(self) -> Iterator[cst.Name]:
         """Where the loss is read behind the backward pass, or outside of the loop."""
@@ -167,7 +182,7 @@ class Step:
     def _require_unread_outside(self) -> None:
         """What a round has made of its part of the batch is not read behind the loop."""
         for node in find_all(self._file.tree.module, cst.Name):
-            wrong = self._samples | (self._sums - {self.loss})
+            wrong = self._samples.names | (self._samples.means - {self.loss})
             is_outside = node.value in wrong and not self._file.tree.is_within(node, self._loop)
             if is_outside and self._is_of_loop(node):
                 raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")

@@ -6,19 +6,19 @@ averaged while the backward pass still runs:
     model = nn.DataParallel(model)               model = nn.parallel.DistributedDataParallel(model, device_ids=...)
     ...                                          ...
     for epoch in range(epochs):                  for epoch in range(epochs):
-        for x, y in loader:                          loader.sampler.set_epoch(epoch)
+        for x, y in loader:                          sampler.set_epoch(epoch)
             ...                                      for x, y in loader:
                                                          ...
 
-Start the script with `torchrun --nproc-per-node=<GPUs> train.py`; started by `python` alone it ends with an error.
-The processes find each other, and each takes its share of every batch, so that the whole batch stays as it is written;
-a batch size that the number of processes does not divide is an error. The training loss is averaged over the processes
-before it is read. Evaluation runs over all samples, in each process. Only the first one prints and writes.
-Checkpoints keep the names that they have under `DataParallel`, with `module.` in front.
+Start the script with `torchrun --nproc-per-node=<GPUs> train.py`; started by `python` alone it ends with an error. The
+processes find each other, and each takes its share of every batch, so that the whole batch stays as it is written; a
+batch size that the number of processes does not divide is an error. The training loss is averaged over the processes
+before it is read, and hits that a step counts are added up. Evaluation runs over all samples, in each process. Only the
+first one prints and writes. Checkpoints keep the names that they have under `DataParallel`, with `module.` in front.
 
-What a step computes from its batch, other than the mean loss, would be a part of it only: such scripts stay as they
-are, with the line. So do scripts of several files, losses that are no mean over samples, gradients that are added up,
-downloads, and log files.
+What a step computes from its batch, other than its mean loss, hits and numbers of samples, would be a part of it only:
+such scripts stay as they are, with the line. So do scripts of several files, losses that are no mean over samples,
+gradients that are added up, downloads, and log files.
 
 A model with parameters that no loss depends on cannot be seen: `DistributedDataParallel` raises an error in the second
 step, and takes `find_unused_parameters=True`. Where the script sets a seed, random augmentation and dropout draw the
@@ -35,7 +35,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_edits import loader_edits, model_edits, start_edits
+from perfmod.transforms.compute._spread_edits import figure_edits, loader_edits, model_edits, start_edits
 from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, parts
 from perfmod.transforms.compute._spread_reports import reports
 from perfmod.transforms.compute._spread_step import Step
@@ -46,12 +46,12 @@ from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.writing import insert_after_statement
 
-_MEAN = '''\
-def mean_of_processes(value):
-    """The mean of a value over all processes."""
+_SUM = '''\
+def sum_of_processes(value):
+    """The sum of a value over all processes."""
     value = value.detach().clone()
     dist.all_reduce(value)
-    return value / dist.get_world_size()
+    return value
 '''
 _NORMALISED_BY_LIBRARY = ("torchvision.models.", "timm.")
 
@@ -91,8 +91,9 @@ class DataParallel(Rule):
         found = parts(file, call)
         step = Step(file, found)
         edits = [*start_edits(file, found), *model_edits(file, found), *loader_edits(file, found)]
+        edits += figure_edits(file, step)
         if step.is_shown:
-            line = f"{step.loss} = mean_of_processes({step.loss})"
+            line = f"{step.loss} = sum_of_processes({step.loss}) / dist.get_world_size()"
             edits.append(insert_after_statement(file.source, step.backward, line))
         edits += reports(file, found)
         asked = _questions(file)
@@ -105,8 +106,8 @@ class DataParallel(Rule):
             _joined(edits),
             safety=Safety.UNSAFE if asked else None,
             questions=asked,
-            imports=("os", "torch.distributed as dist"),
-            definitions=(_MEAN,) if step.is_shown else (),
+            imports=("os", "torch.distributed as dist", *file.names.spelled("torch", call)[1]),
+            definitions=(_SUM,) if step.is_shown or step.figures else (),
         )
 
 

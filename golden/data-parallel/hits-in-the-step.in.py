@@ -1,5 +1,5 @@
-# golden: stay script refused="own part of the batch"
-"""Hits in a batch are counted in the step."""
+# golden: change script
+"""Hits are counted, and losses weighed by the size of a batch."""
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -26,6 +26,7 @@ def main():
     loader = DataLoader(samples, batch_size=8, drop_last=True)
     model = nn.DataParallel(Net().to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    correct, total, seen = 0, 0.0, 0
     for epoch in range(2):
         for x, y in loader:
             x, y = x.to(device), y.to(device)
@@ -34,9 +35,13 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            hits = (out.argmax(1) == y).sum().item()
-            print(hits)
-        print(epoch, loss.item())
+            _, predicted = out.max(1)
+            correct += predicted.eq(y).sum().item()
+            accuracy = (out.argmax(dim=1) == y).float().mean()
+            total += loss.item() * x.size(0)
+            seen += len(x)
+            print(f"{len(x) * (epoch + 1)} samples, accuracy {accuracy.item()}")
+        print(epoch, total / seen, correct / seen)
 
 
 if __name__ == "__main__":

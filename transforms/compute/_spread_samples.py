@@ -1,0 +1,93 @@
+"""Values whose rows each come from one sample of a batch: what several processes can compute in parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from perfmod.transforms.facts import torch_api
+from perfmod.transforms.facts.calls import has_star
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Kind
+
+_KEEPS_SAMPLES = frozenset(
+    {"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "cpu", "view_as"}
+)
+_BY_CLASS = frozenset({"argmax", "max", "softmax", "log_softmax"})
+"""Operations on the classes of each sample, where they are told so."""
+_CLASSES = re.compile(r"(?:dim=)?1(?:, keepdim=True)?")
+_COMPARES = frozenset({"eq", "ne", "float", "int", "long", "cpu", "detach"})
+_SIZE = re.compile(r"\w+\.size\(0\)|\w+\.shape\[0\]|len\(\w+\)")
+
+
+class Samples:
+    """The names of such values, as they are found.
+
+    Attributes:
+        names: of values by sample.
+        means: of means over samples.
+    """
+
+    def __init__(self, file: FileFacts, names: set[str]) -> None:
+        self._file = file
+        self.names = names
+        self.means: set[str] = set()
+
+    def are(self, node: cst.BaseExpression) -> bool:
+        """Whether each row of a value comes from one sample alone: batches, and what the model makes of them."""
+        if isinstance(node, cst.Name):
+            return node.value in self.names
+        if isinstance(node, cst.Tuple):
+            return all(self.are(element.value) for element in node.elements)
+        if isinstance(node, cst.Attribute):
+            return node.attr.value == "data" and self.are(node.value)
+        if isinstance(node, cst.Subscript) and len(node.slice) == 1:
+            index = node.slice[0].slice
+            key = index.value if isinstance(index, cst.Index) else None
+            is_pair = isinstance(key, cst.Integer) and isinstance(node.value, cst.Call) and self._is_pair(node.value)
+            return (isinstance(key, cst.SimpleString) or is_pair) and self.are(node.value)
+        if not isinstance(node, cst.Call) or has_star(node):
+            return False
+        func = node.func
+        if self._file.qualified(node) in {f"torch.{name}" for name in _BY_CLASS}:
+            return bool(node.args) and self.are(node.args[0].value) and self._is_by_class(node.args[1:])
+        if isinstance(func, cst.Attribute) and func.attr.value in _BY_CLASS:
+            return self.are(func.value) and self._is_by_class(node.args)
+        if isinstance(func, cst.Attribute) and func.attr.value in _KEEPS_SAMPLES:
+            args = [arg.value for arg in node.args if not self.is_size(arg.value)]
+            is_like = func.attr.value == "view_as" and all(map(self.are, args))
+            return self.are(func.value) and (is_like or not any(map(self.are_in, args)))
+        is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
+        is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
+        return is_model and not is_loss and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+
+    def _is_by_class(self, args: Sequence[cst.Arg]) -> bool:
+        given = [self._file.code(arg).rstrip(", ") for arg in args]
+        return _CLASSES.fullmatch(", ".join(given).replace(" = ", "=")) is not None
+
+    def _is_pair(self, call: cst.Call) -> bool:
+        """Whether a call gives values and indices, `out.max(1)`."""
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == "max"
+
+    def are_compared(self, node: cst.BaseExpression) -> bool:
+        """Whether a value says something of each sample, so that it can be counted: `out.argmax(1) == y`."""
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
+            return self.are(node.left) and self.are(node.comparisons[0].comparator)
+        func = node.func if isinstance(node, cst.Call) else None
+        if isinstance(node, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value in _COMPARES:
+            is_test = func.attr.value in ("eq", "ne") and bool(node.args) and self.are(func.value)
+            subject = is_test or self.are_compared(func.value)
+            return subject and all(self.are(arg.value) for arg in node.args)
+        return False
+
+    def is_size(self, node: cst.BaseExpression) -> bool:
+        """Whether a value is the number of samples in a process's part: `x.size(0)`, `x.shape[0]`, `len(x)`."""
+        is_written = _SIZE.fullmatch(self._file.code(node)) is not None
+        return is_written and any(name.value in self.names for name in find_all(node, cst.Name))
+
+    def are_in(self, node: cst.CSTNode) -> bool:
+        """Whether an expression mentions samples, or means over them."""
+        return any(name.value in self.names | self.means for name in find_all(node, cst.Name))
