@@ -248,6 +248,18 @@ def test_batch_normalisation_is_a_question() -> None:
     assert rewritten(code, unsafe=True).after != code.encode()
 
 
+def test_a_model_that_is_parallel_on_cuda_is_so_in_several_processes(tmp_path: Path) -> None:
+    body = "    model = nn.DataParallel(model)\n    torch.backends.cudnn.benchmark = True"
+    wrapped = f"model.to(device)\nif device.type == 'cuda':\n{body}"
+    result = rewritten(FLAT.format(**{**USUAL, "parallel": wrapped}))
+    assert result.applied, result.refused[0].reason
+    assert b"if device.type == 'cuda' or dist.get_world_size() > 1:\n" in result.after
+    expected = numbers(printed(result.before.decode(), tmp_path))
+    assert numbers(printed(result.after.decode(), tmp_path, 2)) == pytest.approx(expected, rel=2e-4, abs=2e-6)
+    other = wrapped.replace("torch.backends.cudnn.benchmark = True", "torch.manual_seed(3)")
+    assert rewritten(FLAT.format(**{**USUAL, "parallel": other})).refused
+
+
 def test_progress_bars_and_event_files_are_the_first_process_own() -> None:
     after = rewritten(FLAT.format(**{
         **USUAL,

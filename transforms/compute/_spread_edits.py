@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -18,6 +19,8 @@ from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.writing import call_text, insert_after_statement, insert_before_statement, quoted, replace
 
 _MOVES = frozenset({"to", "cuda"})
+_ON_CUDA = re.compile(r"\w+(?:\.\w+)* == (?:\"cuda\"|'cuda')|torch\.cuda\.is_available\(\)")
+_SEVERAL = re.compile(r"(?:torch\.cuda\.is_available\(\) and )?torch\.cuda\.device_count\(\) (?:> 1|>= 2)")
 
 
 def start_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
@@ -107,16 +110,21 @@ def _condition(file: FileFacts, call: cst.Call) -> Iterator[Edit]:
             return
         if isinstance(around, cst.If) and not (file.tree.function(call) is None and file.entry.is_guarded(call)
                                                and around is file.entry.statement(call)):  # fmt: skip
-            calls = [file.qualified(each) for each in find_all(around.test, cst.Call)]
-            names = {"torch.cuda.device_count"} | {"torch.cuda.is_available"}
-            has_other = not names.issuperset(each or "" for each in calls) or "torch.cuda.device_count" not in calls
-            rest = [each for each in find_all(around.test, cst.Name) if file.qualified(each) != "torch"]
-            rest = [each for each in rest if each.value not in ("cuda", "device_count", "is_available")]
-            if has_other or rest or around.orelse is not None:
+            if _ON_CUDA.fullmatch(file.code(around.test)) and not around.orelse and _only_wraps(file, around, call):
+                yield replace(file.source, around.test, f"{file.code(around.test)} or dist.get_world_size() > 1")
+                continue
+            if not _SEVERAL.fullmatch(file.code(around.test)) or around.orelse is not None:
                 raise NotSpread(around, f"`{file.code(around.test)}` decides whether there are several devices")
             yield replace(file.source, around.test, "dist.get_world_size() > 1")
         elif isinstance(around, (cst.Try, cst.With)):
             raise NotSpread(around, "the model is made in a block that may handle it otherwise")
+
+
+def _only_wraps(file: FileFacts, around: cst.If, call: cst.Call) -> bool:
+    """Whether an `if` does nothing else that would matter on another device."""
+    lines = [line for line in around.body.body if not file.tree.is_within(call, line)]
+    codes = [file.code(line) for line in lines]
+    return all(code.startswith("print(") or code.endswith("cudnn.benchmark = True") for code in codes)
 
 
 def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
