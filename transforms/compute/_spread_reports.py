@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_parts import NotSpread, Parts
+from perfmod.transforms.compute._spread_parts import Parts
+from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_in_scope

@@ -6,19 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_parts import NotSpread, Parts
+from perfmod.transforms.compute._spread_parts import Parts
+from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.compute._spread_samples import Samples
-from perfmod.transforms.facts import torch_api
-from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk
-
-_LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - {"linear_cross_entropy"}}
-_LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
-_UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
-"""Settings by which a loss is no plain mean, or may be none."""
-_ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 
 
 class Step:
@@ -70,7 +63,7 @@ class Step:
         if isinstance(line, cst.Assign) and len(line.targets) == 1:
             names = [n.value for n in walk(line.targets[0].target) if isinstance(n, cst.Name)]
             is_plain = all(isinstance(n, (cst.Name, cst.Tuple, cst.Element)) for n in walk(line.targets[0].target))
-            if is_plain and not is_behind and self._is_mean(line.value):
+            if is_plain and not is_behind and self._samples.is_mean(line.value):
                 self._samples.means.update(names)
                 self._samples.names.difference_update(names)
                 return
@@ -124,47 +117,6 @@ class Step:
             self.sizes += sizes
             return True
         return False
-
-    def _is_mean(self, node: cst.BaseExpression) -> bool:
-        """Whether a value is a mean over samples, so that the mean of its values on equal parts is that on all."""
-        if isinstance(node, cst.Name):
-            return node.value in self._samples.means
-        if isinstance(node, cst.BinaryOperation):
-            left, right = self._is_mean(node.left), self._is_mean(node.right)
-            if isinstance(node.operator, (cst.Add, cst.Subtract)):
-                return left and right
-            if isinstance(node.operator, cst.Multiply) and left != right:
-                factor = node.left if right else node.right
-                is_plain = isinstance(factor, (cst.Float, cst.Integer, cst.Name, cst.Attribute))
-                return is_plain and not self._samples.are_in(factor)
-            return isinstance(node.operator, cst.Divide) and left and isinstance(node.right, (cst.Float, cst.Integer))
-        if not isinstance(node, cst.Call) or has_star(node):
-            return False
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "mean" and not node.args:
-            return self._is_elementwise(node.func.value)
-        return self._is_mean_loss(node)
-
-    def _is_mean_loss(self, node: cst.Call) -> bool:
-        made = node if self._file.qualified(node) in _LOSSES else self._file.value(node.func).call
-        if made is None or (made is not node and self._file.qualified(made) not in _LOSS_MODULES):
-            return False
-        reduction = argument(made, "reduction")
-        is_mean = reduction is None or (
-            isinstance(reduction, cst.SimpleString) and reduction.evaluated_value in ("mean", "batchmean")
-        )
-        is_even = not has_star(made) and not any(argument(made, each) is not None for each in _UNEVEN)
-        positional = [arg for arg in made.args if arg.keyword is None]
-        given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
-        is_short = len(positional) <= (2 if made is node else 0)
-        return is_mean and is_even and is_short and len(given) == 2 and all(map(self._samples.are, given))
-
-    def _is_elementwise(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
-            sides = (node.left, node.right)
-            return any(map(self._is_elementwise, sides)) and all(
-                self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
-            )
-        return self._samples.are(node)
 
     def _loss_reads(self) -> Iterator[cst.Name]:
         """Where the loss is read behind the backward pass, or outside of the loop."""

@@ -35,9 +35,11 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_edits import figure_edits, loader_edits, model_edits, start_edits
-from perfmod.transforms.compute._spread_parts import DATA_PARALLEL, NotSpread, parts
+from perfmod.transforms.compute._spread_edits import figure_edits, loader_edits, model_edits
+from perfmod.transforms.compute._spread_parts import parts
+from perfmod.transforms.compute._spread_program import DATA_PARALLEL, NotSpread
 from perfmod.transforms.compute._spread_reports import reports
+from perfmod.transforms.compute._spread_start import start_edits
 from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
