@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.codemods.placed import Code, Overlap
 from perfmod.codemods.results import Outcome, Withheld
@@ -57,6 +57,9 @@ def steps_of(examined: Sequence[Examined], parts: Sequence[Part], remembered: Me
             before = {changed[path].file.real: current[path] for path in different}
             steps.append(Step(pending, before, {changed[path].file.real: state[path] for path in different}))
             current, pending = state, None
+    if pending is not None and steps:
+        # The step before has written it all; its message has to say so.
+        steps[-1] = evolve(steps[-1], part=steps[-1].part.joined(pending))
     return steps
 
 
