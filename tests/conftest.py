@@ -6,6 +6,11 @@ import signal
 import zlib
 
 import pytest
+from hypothesis import settings
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("perfmod", deadline=None)
+settings.load_profile("perfmod")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts jobs in the background so, and the tests of Ctrl-C would wait for what they interrupt.

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perfmod.codemods.edits import Splice, disjoint, is_consistent
@@ -23,7 +23,6 @@ def texts_with_edits(draw: st.DrawFn) -> tuple[str, list[Edit]]:
     return "".join(text for text, _, _ in pieces), order
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(texts_with_edits())
 def test_every_character_outside_the_edits_is_found_again_on_both_sides(case: tuple[str, list[Edit]]) -> None:
     text, edits = case
@@ -36,7 +35,6 @@ def test_every_character_outside_the_edits_is_found_again_on_both_sides(case: tu
             assert splice.old_end(splice.new(offset) + 1) == offset + 1
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(texts_with_edits())
 def test_written_characters_lead_to_the_text_that_they_replace(case: tuple[str, list[Edit]]) -> None:
     text, edits = case
@@ -50,7 +48,6 @@ def test_written_characters_lead_to_the_text_that_they_replace(case: tuple[str, 
         assert any((edit.start, edit.end) == (start, end) for edit in edits)
 
 
-@settings(deadline=None)  # a busy machine is no fault
 @given(texts_with_edits())
 def test_a_splice_equals_edits_made_one_by_one_from_the_end(case: tuple[str, list[Edit]]) -> None:
     text, edits = case
