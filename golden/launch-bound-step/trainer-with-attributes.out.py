@@ -229,7 +229,7 @@ class Trainer:
             batch = [t.to(self.device) for t in batch]
             x, y = batch
 
-            self.loss = train_step(x, y)
+            self.loss = train_step(x, y).clone()
 
             iter_num += 1
             print(iter_num, round(self.loss.item(), 3))

@@ -59,6 +59,7 @@ CONSTANTS = [
     ("Tensor(np.zeros((n, *x.shape[1:])))", "Tensor(n, *x.shape[1:]).zero_()"),
     ("LongTensor(np.ones(n))", "LongTensor(n).fill_(1.0)"),
     ("torch.from_numpy(np.zeros((n, 3))).float().to(device)", "torch.zeros(n, 3, device=device)"),
+    ("torch.from_numpy(np.zeros(x.shape)).float().to(device)", "torch.zeros(x.shape, device=device)"),
     ("torch.from_numpy(np.ones(n)).to(device)", "torch.ones(n, dtype=torch.float64, device=device)"),
     ("torch.tensor(np.ones((n, 3)), dtype=torch.long, device=device)",
      "torch.ones(n, 3, dtype=torch.int64, device=device)"),
@@ -149,6 +150,7 @@ def test_says_nothing_of(before: str) -> None:
 @pytest.mark.parametrize(("before", "reason"), [
     ("Tensor(np.random.normal(0, 1, shape))", "`shape` may be a number or a tuple"),
     ("torch.from_numpy(np.random.randint(0, 9, shape)).to(device)", "`shape` may be a number or a tuple"),
+    ("torch.from_numpy(np.zeros(shape)).float().to(device)", "`shape` may be a number or a tuple"),
     ("torch.from_numpy(np.random.randn(n)).cuda(other)", "may be None"),
     ("Tensor(np.ones((n, 1)  # of the batch\n    ))", "the expression contains a comment"),
     ("torch.tensor(np.zeros((n, 1)  # of the batch\n    ), device=device)", "the expression contains a comment"),

@@ -286,6 +286,7 @@ def _named(
             _require_own(file, output, moved[: moved.index(line) + 1], moved)
             if file.code(output) not in returned:
                 returned.append(file.code(output))
+                kept.append(file.code(output))  # whoever reads the attribute may keep it
     return Parts(
         loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )

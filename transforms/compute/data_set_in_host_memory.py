@@ -76,7 +76,7 @@ class DataSetInHostMemory(Rule):
     safety = Safety.OPT_IN
     min_torch = "1.2"
     status = Status.PREVIEW
-    triggers = frozenset({"DataLoader"})
+    triggers = frozenset({"TensorDataset"})
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching",
         "https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.BatchSampler",

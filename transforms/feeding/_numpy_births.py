@@ -236,6 +236,8 @@ def _factory(fill: _Fill, torch: str, given: str) -> str | None:
     """The call of torch that makes the same on the device; None where that needs to know what the sizes are."""
     if fill.kind == "random":
         return f"{torch}.randint({', '.join(fill.numbers)}, {fill.shape}, {given})" if fill.shape else None
+    if not (fill.is_random or fill.shape or fill.sizes.endswith(".shape")):
+        return None  # NumPy takes an array for a shape, torch does not
     if fill.numbers:
         return f"{torch}.empty({fill.sizes}, {given}).{fill.method}"
     return f"{torch}.{_FACTORIES[fill.kind]}({fill.sizes}, {given})"
