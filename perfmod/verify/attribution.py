@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 from perfmod.verify.evidence import Equality, RuleRow, Speed, Verdict, Why
 from perfmod.verify.proving import Candidate, Prover
 from perfmod.verify.sides import Side
-from perfmod.verify.stacks import Rewriting, Stack, prefixes
+from perfmod.verify.stacks import SPREADING, Rewriting, Stack, prefixes
 
 
 def attribute(stack: Stack, judge: Callable[[Sequence[Stack]], Sequence[Equality]]) -> Stack:
@@ -62,7 +62,9 @@ class StackJudge:
         new = self.rewriting.replacements(stack)
         # What lies outside of the tree is not there for a run, and only changes along with something that is.
         files = {path.relative_to(root): data for path, data in new.items() if path.is_relative_to(root)}
-        side = Side("+".join(stack), original.tree, original.script, files)
+        request = self.prover.lab.request
+        nproc = request.nproc if not request.spread or SPREADING & {*stack} else None
+        side = Side("+".join(stack), original.tree, original.script, files, nproc)
         return Candidate(side, self.rewriting.numerics(stack))
 
     def side(self, stack: Stack) -> Side:

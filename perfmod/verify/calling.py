@@ -37,14 +37,12 @@ class Call:
         python: the interpreter.
         arguments: of the script.
         cwd: where the user stands, absolute; relative arguments mean something from there.
-        nproc: processes under `torchrun`; None runs the script alone.
         environment: the user's.
     """
 
     python: str
     arguments: tuple[str, ...] = ()
     cwd: Path = field(factory=Path.cwd)
-    nproc: int | None = None
     environment: Mapping[str, str] = field(factory=lambda: dict(os.environ))
 
 
@@ -67,11 +65,11 @@ class CallInCopy:
     room: Path
     harness: Disguise = UNDISGUISED
 
-    def command(self, script: Path) -> list[str]:
-        """The command line for `script`, relative to the root."""
+    def command(self, script: Path, nproc: int | None = None) -> list[str]:
+        """The command line for `script`, relative to the root, alone or in `nproc` processes under `torchrun`."""
         start = [self.call.python]
-        if self.call.nproc is not None:
-            start += ["-m", "torch.distributed.run", "--nproc-per-node", str(self.call.nproc), "--standalone"]
+        if nproc is not None:
+            start += ["-m", "torch.distributed.run", "--nproc-per-node", str(nproc), "--standalone"]
         return [*start, str(self.job.root / script), *map(self._argument, self.call.arguments)]
 
     def cwd(self, script: Path) -> Path:

@@ -75,6 +75,8 @@ class Job:
             parameters); 0 where optimizers step.
         bare: E-run: the script calls no module that has parameters: what is done to the inputs of modules and to what
             they compute is done to batches and to all that follows them.
+        spread: E-run: the original is one process, and its batches are spread over those of the other version: what
+            one shuffles comes in the order of the others' samplers, and samples are told apart.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
         horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
@@ -115,6 +117,7 @@ class Job:
     epoch: int = 0
     by_hand: int = 0
     bare: bool = False
+    spread: bool = False
     states: str = ""
     writes_states: bool = False
     handed: tuple[int, ...] = ()

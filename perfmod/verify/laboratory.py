@@ -238,7 +238,7 @@ class Laboratory:
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
-        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1]}
+        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self.request.spread}
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
 
     def at_once(self) -> int:

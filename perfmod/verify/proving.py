@@ -21,6 +21,7 @@ from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_ch
 from perfmod.verify.running import Ran, Unobserved
 from perfmod.verify.runs import Runs
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
+from perfmod.verify.spreading import judge_spread
 
 _WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that are also judged without dropout, or are not judged at all."""
@@ -86,10 +87,9 @@ class Prover:
             # Alone, because it tells whether the script runs at all, and how many of it fit side by side.
             self._observe_original(PLAIN)
         wanted: list[tuple[Side, Setting]] = []
-        widest = {each.numerics for each in candidates}
-        for setting in self._controls(widest):
+        for setting in self._controls(candidates):
             wanted += [(self.original, setting)] * max(0, self._times(setting) - len(self._seen(setting)))
-        places = [(at, setting) for at, each in enumerate(candidates) for setting in (PLAIN, *_closer(each.numerics))]
+        places = [(at, setting) for at, each in enumerate(candidates) for setting in (PLAIN, *self._closer(each))]
         runs = [(candidates[at].side, setting) for at, setting in places]
         hurried = self.lab.request.quick and self.lab.request.device == "cuda" and not self.lab.first
         beside = [self.original, *(each.side for each in candidates)] if hurried else []
@@ -222,7 +222,11 @@ class Prover:
             return {}
         short = Setting(epoch=max(2, round(batches * self.lab.epoch)))
         return {
-            at: evolve(short, alike=max(setting.alike for setting in _of(at, seen)))
+            at: evolve(
+                short,
+                alike=max(setting.alike for setting in _of(at, seen)),
+                dropout=not self._is_spread(candidates[at].side),
+            )
             for at in proven
             if any(True for _ in seen[at, PLAIN].traces[0].batches())
         }
@@ -248,14 +252,24 @@ class Prover:
     def _seen(self, setting: Setting) -> list[Ran]:
         return self._observed.setdefault(setting, [])
 
-    def _controls(self, classes: set[Numerics]) -> list[Setting]:
-        """The settings in which the original has to be seen to judge candidates of these classes."""
+    def _is_spread(self, side: Side) -> bool:
+        """Whether a side has several processes, and the original one."""
+        return side.nproc is not None and self.original.nproc is None
+
+    def _closer(self, candidate: Candidate) -> tuple[Setting, ...]:
+        """In what other settings a candidate is compared with the original; parts of a batch drop otherwise."""
+        closer = _closer(candidate.numerics)
+        return closer[:1] if self._is_spread(candidate.side) else closer
+
+    def _controls(self, candidates: Sequence[Candidate]) -> list[Setting]:
+        """The settings in which the original has to be seen to judge candidates."""
+        classes = {each.numerics for each in candidates}
         settings = [PLAIN]
         if classes - {Numerics.BITWISE}:
             settings += self._reactions(PLAIN, Numerics.ROUNDING)
             if not self.lab.request.quick:
                 settings.append(_DOUBLE)
-        for setting in dict.fromkeys(setting for each in classes for setting in _closer(each)):
+        for setting in dict.fromkeys(setting for each in candidates for setting in self._closer(each)):
             settings += [setting, *self._reactions(setting, Numerics.ROUNDING)]
         if Numerics.PRECISION in classes:
             settings += [
@@ -288,7 +302,7 @@ class Prover:
             strict[WITHOUT_DROPOUT] = self._unless_drawn(judged, ran, _WITHOUT_DROPOUT)
         for setting in (each for each in seen if each.alike or each.epoch):
             name = SHORT_EPOCHS if setting.epoch else ALIKE
-            closeness = Numerics.ROUNDING if setting.alike else numerics
+            closeness = Numerics.ROUNDING if setting.alike or not setting.dropout else numerics
             if name == ALIKE or self._is_like_itself(closeness, setting):
                 # Of several ways to make them alike, the last is the one that succeeded, if any did.
                 strict[name] = self._further(closeness, seen[setting], setting)
@@ -371,7 +385,8 @@ class Prover:
             )
             for rank in range(len(original))
         ]
-        return judge_ranks(original, ran.traces, controls, numerics, strict or {})
+        several = self.lab.request.spread and len(ran.traces) > len(original)
+        return (judge_spread if several else judge_ranks)(original, ran.traces, controls, numerics, strict or {})
 
 
 _DOUBLE: Final = Setting(double=True)

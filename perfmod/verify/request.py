@@ -24,6 +24,7 @@ class Request:
         steps: optimizer steps over which the training is compared.
         quick: fewer processes and no rows per rule.
         nproc: processes that `torchrun` starts; None runs the script alone.
+        spread: these are the rewritten script's alone, each with its part of every batch; the original is one process.
         timeout: seconds after which a single run is ended.
         numerics: how far the sides may lie apart with `against`; without it the rewrites' own class decides.
         links: folders that are not copied but linked, because they hold data that is only read.
@@ -50,6 +51,7 @@ class Request:
     horizon: int | None = None
     budget: int = 12
     course: int | None = None
+    spread: bool = False
 
 
 def resolve_script(given: str, entry: str | None, cwd: Path) -> Path:

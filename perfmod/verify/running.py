@@ -162,7 +162,7 @@ class Runner:
             (room / "tmp").mkdir()
             printed = room / "printed"
             command = Command(
-                arguments=["/bin/sh", "-c", 'exec "$@" >"$0"', str(printed), *call.command(side.script)],
+                arguments=["/bin/sh", "-c", 'exec "$@" >"$0"', str(printed), *call.command(side.script, side.nproc)],
                 cwd=call.cwd(side.script),
                 environment=call.unobserved(side.script),
                 run=uuid.uuid4().hex,
@@ -189,22 +189,21 @@ class Runner:
                 ) from error
             call = CallInCopy(self.call, side.tree.root, job, room, self._harness)
             command = Command(
-                arguments=call.command(side.script),
+                arguments=call.command(side.script, side.nproc),
                 cwd=call.cwd(side.script),
                 environment=call.environment(side.script, job_file),
                 run=uuid.uuid4().hex,
                 timeout=self.timeout,
                 sample_memory=self.sample_memory,
-                template=self._template if self.forks and self.call.nproc is None else None,
+                template=self._template if self.forks and side.nproc is None else None,
                 quiet_from=Path(job.turns, "0-0.go") if job.turns else None,
             )
-            ran = self._execute(command, job, cancelled)
+            ran = self._execute(command, job, side.nproc or 1, cancelled)
         # A copy that nobody has touched, and a process of its own.
         return self._run(side, job, cancelled) if ran is None else ran
 
-    def _execute(self, command: Command, job: Job, cancelled: threading.Event) -> Ran | None:
+    def _execute(self, command: Command, job: Job, nproc: int, cancelled: threading.Event) -> Ran | None:
         """None where it was forked and has to be run again."""
-        nproc = self.call.nproc or 1
 
         def delivered() -> float | None:
             if sum(1 for _ in job.out.glob("rank*.json")) < nproc:

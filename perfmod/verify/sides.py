@@ -23,17 +23,19 @@ class Side:
         tree: the user's files around the script.
         script: the script, relative to the tree's root.
         replacements: other bytes for some files, by their paths relative to the root.
+        nproc: processes that run it under `torchrun`; None runs it alone.
     """
 
     name: str
     tree: Tree
     script: Path
     replacements: Mapping[Path, bytes] = field(factory=dict)
+    nproc: int | None = None
 
     @property
     def content(self) -> Hashable:
         """Equal for sides that run the same code, whatever they are called."""
-        return self.tree.root, self.script, tuple(sorted(self.replacements.items()))
+        return self.tree.root, self.script, tuple(sorted(self.replacements.items())), self.nproc
 
     def data(self, path: Path) -> bytes:
         """The bytes of a file of this side; none where it cannot be read."""

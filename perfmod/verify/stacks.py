@@ -19,6 +19,8 @@ from perfmod.withholding import without
 Stack = tuple[str, ...]
 """Codes of rules, in ascending order."""
 
+SPREADING = frozenset({"PM311"})
+"""Codes of rules after which a script is started in several processes, and was in one before."""
 _ORDER = list(Numerics)
 
 

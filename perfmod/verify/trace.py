@@ -69,13 +69,18 @@ class Digest:
 
 @frozen
 class Batch:
-    """What a loader handed to the training process, when `step` optimizer steps had been done."""
+    """What a loader handed to the training process, when `step` optimizer steps had been done.
+
+    Attributes:
+        single: what tells the samples apart; empty where one process is not compared with several.
+    """
 
     step: int
     loader: int
     epoch: int
     samples: int
     leaves: tuple[Leaf, ...]
+    single: tuple[str, ...] = ()
 
 
 @frozen
@@ -324,6 +329,7 @@ def _event(node: _Node, values: Sequence[float]) -> Event:
             epoch=node["epoch"].integer(),
             samples=node["samples"].integer(),
             leaves=_leaves(node, values),
+            single=tuple(sample.text() for sample in node["single"].items()) if "single" in node.value else (),
         )
     if kind == "forward":
         return Forward(step=step, module=node["module"].text(), leaves=_leaves(node, values))

@@ -11,7 +11,7 @@ from typing import Final
 from attrs import define, evolve, field
 
 from perfmod.codemods.results import Withheld
-from perfmod.errors import ExitCode
+from perfmod.errors import ExitCode, UsageMistake
 from perfmod.examined import Examined
 from perfmod.transforms.finding import Place
 from perfmod.verify import machine
@@ -31,7 +31,7 @@ from perfmod.verify.running import Runner
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side, difference
 from perfmod.verify.speed import too_good
-from perfmod.verify.stacks import Rewriting, Stack, prefixes
+from perfmod.verify.stacks import SPREADING, Rewriting, Stack, prefixes
 from perfmod.verify.staleness import files_run
 from perfmod.verify.tree import Tree
 from perfmod.verify.watching import Watch, unasked
@@ -58,7 +58,7 @@ def compare(request: Request, progress: Progress) -> Evidence:
     assert request.numerics is not None
     with opened(request, progress) as verification:
         tree = Tree.of(request.against, request.links)
-        rewritten = Side(REWRITTEN, tree, request.against.relative_to(tree.root))
+        rewritten = Side(REWRITTEN, tree, request.against.relative_to(tree.root), nproc=request.nproc)
         return verification.of_side(Candidate(rewritten, request.numerics))
 
 
@@ -66,6 +66,7 @@ def verify(request: Request, rewriting: Rewriting, progress: Progress) -> Eviden
     """Compare a script with what the rules make of it. Raises `UsageMistake` and `Failure`."""
     if not rewriting.stack:
         return Recorder(request).nothing_to_do(rewriting)
+    request = _for_processes(request, rewriting)
     with opened(request, progress) as verification:
         return verification.of_stack(rewriting)
 
@@ -78,8 +79,17 @@ def keep_proven(request: Request, rewriting: Rewriting, progress: Progress) -> t
     """
     if not rewriting.stack:
         return Recorder(request).nothing_to_do(rewriting), list(rewriting.examined)
+    request = _for_processes(request, rewriting)
     with opened(request, progress) as verification:
         return verification.of_best_stack(rewriting)
+
+
+def _for_processes(request: Request, rewriting: Rewriting) -> Request:
+    """The same request, which says whether the rewritten script alone is started in several processes."""
+    spreading = [code for code in rewriting.stack if code in SPREADING]
+    if spreading and request.nproc is None:
+        raise UsageMistake(f"{spreading[0]} has the script started in several processes: say in how many, --nproc 2")
+    return evolve(request, spread=bool(spreading))
 
 
 @contextlib.contextmanager
@@ -90,10 +100,11 @@ def opened(request: Request, progress: Progress) -> Iterator[Verification]:
     facts = machine.probe(request.python)
     facts.require(request.device, request.nproc or 1)
     tree = Tree.of(request.script, request.links)
-    call = Call(facts.python, request.arguments, Path.cwd(), request.nproc)
+    call = Call(facts.python, request.arguments, Path.cwd())
     with terminable(), Scratch.temporary() as scratch:
         lab = Laboratory(Runner(scratch, call, request.timeout), request, progress, facts.free_mib)
-        original = Side(ORIGINAL, tree, request.script.relative_to(tree.root))
+        alone = None if request.spread else request.nproc
+        original = Side(ORIGINAL, tree, request.script.relative_to(tree.root), nproc=alone)
         yield Verification(request, lab, original, recorder, facts)
 
 

@@ -72,19 +72,21 @@ class Workshop:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_FIRST_LINE + textwrap.dedent(code).lstrip("\n"))
 
-    def side(self) -> Side:
+    def side(self, nproc: int | None = None) -> Side:
         """The project as it is now."""
-        return Side("original", Tree.of(self.root / "train.py"), Path("train.py"))
+        return Side("original", Tree.of(self.root / "train.py"), Path("train.py"), nproc=nproc)
 
     def call(self, *arguments: str, **fields: Any) -> Call:
         """How `train.py` is called from the project's root."""
         environment = {**os.environ, MARK: self.mark, **fields.pop("environment", {})}
         return Call(**{"python": self.python, "cwd": self.root, **fields}, arguments=arguments, environment=environment)
 
-    def run(self, *arguments: str, timeout: float = 300.0, device: str = "cpu", **fields: Any) -> Ran:
+    def run(
+        self, *arguments: str, timeout: float = 300.0, device: str = "cpu", nproc: int | None = None, **fields: Any
+    ) -> Ran:
         """Run it, once."""
         with Scratch.temporary() as scratch:
-            return Runner(scratch, self.call(*arguments, **fields), timeout).run(self.side(), job(device))
+            return Runner(scratch, self.call(*arguments, **fields), timeout).run(self.side(nproc), job(device))
 
     def script(self, code: str, *arguments: str, **fields: Any) -> Ran:
         """Write `train.py` and run it."""

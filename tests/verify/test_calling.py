@@ -87,9 +87,9 @@ def test_command(home: Path) -> None:
     script = str(home.parents[1] / "room" / "project" / SCRIPT)
     assert in_copy(home, home, "-x").command(SCRIPT) == ["python", script, "-x"]
     job = in_copy(home, home).job
-    ranks = CallInCopy(Call("python", cwd=home, nproc=2), home, job, home)
+    ranks = CallInCopy(Call("python", cwd=home), home, job, home)
     launcher = ["python", "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    assert ranks.command(SCRIPT) == [*launcher, script]
+    assert ranks.command(SCRIPT, 2) == [*launcher, script]
 
 
 def test_environment(home: Path) -> None:

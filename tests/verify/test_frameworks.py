@@ -136,7 +136,7 @@ class Bench:
         if not tree.exists():
             shutil.copytree(source.parent, tree)
         replacements = {} if edit is None else {Path(source.name): edit(source.read_text()).encode()}
-        return Side("original", Tree.of(tree / source.name), Path(source.name), replacements)
+        return Side("original", Tree.of(tree / source.name), Path(source.name), replacements, case.nproc)
 
     def run(self, case: Case, *sides: Side) -> list[Ran]:
         """One run of each side; fails where one has not trained."""
@@ -146,7 +146,7 @@ class Bench:
         job = Job(mode=Mode.EQUALITY, out=self.folder, root=self.folder, device="cpu", steps=STEPS)
         environment = torchvision_cpu.environment() | {"OMP_NUM_THREADS": "1"}
         python = sys.executable if case.nproc or "compiled" in case.path else forked_python.python()
-        call = Call(python, case.arguments, self.folder, case.nproc, environment)
+        call = Call(python, case.arguments, self.folder, environment)
         with Scratch.temporary() as scratch:
             runner = Runner(scratch, call, timeout=600.0, sample_memory=False)
             ran = runner.run_all([(side, job) for side in sides], concurrency=2)

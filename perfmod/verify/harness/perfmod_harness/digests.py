@@ -68,7 +68,7 @@ class Digests:
         """Of something found in a batch or an output; sketched only where `values` are wanted and it has fractions."""
         if isinstance(value, Tensor):
             values = values and (value.is_floating_point() or value.is_complex())
-            return self.of(value, values) if values or value.device.type != "cpu" else _known(value)
+            return self.of(value, values) if values or value.device.type != "cpu" else known(value)
         if is_array(value):
             return Known(tuple(value.shape), str(value.dtype), _hashed(value.tobytes()))
         return Known((), type(value).__name__, _hashed(repr(value).encode()))
@@ -178,7 +178,7 @@ def _scalar_mix(place: int) -> int:
     return int.from_bytes(digest, "little", signed=True) if place else 0
 
 
-def _known(tensor: Tensor) -> Known | None:
+def known(tensor: Tensor) -> Known | None:
     """Of a tensor on the host. Batches are large, and there this is ten times faster than tensors' own arithmetic."""
     with aside():
         dense = plain(tensor)

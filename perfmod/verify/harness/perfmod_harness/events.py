@@ -8,6 +8,7 @@ import torch
 
 from .naming import class_name
 from .readout import Norm
+from .spreading import hashes
 from .structures import leaves, rows
 from .tensors import aside, is_captured, plain
 
@@ -30,11 +31,15 @@ class Events:
 
     Every method gets the number of steps done so far, by all optimizers together.
 
+    Args:
+        by_sample: the samples of a batch are told apart.
+
     Attributes:
         batches, samples: handed to the training process.
     """
 
-    def __init__(self, digests: Digests, shelf: Shelf) -> None:
+    def __init__(self, digests: Digests, shelf: Shelf, *, by_sample: bool = False) -> None:
+        self._by_sample = by_sample
         self._digests = digests
         self._shelf = shelf
         self._kept: list[dict[str, Any]] = []
@@ -47,7 +52,8 @@ class Events:
         self.batches += 1
         self.samples += samples
         found = self._leaves(batch, values=False)
-        self._keep("batch", step, loader=seen.number, epoch=seen.epoch, samples=samples, leaves=found)
+        single = hashes(batch, samples) if self._by_sample else []
+        self._keep("batch", step, loader=seen.number, epoch=seen.epoch, samples=samples, leaves=found, single=single)
 
     def forward(self, step: int, module: nn.Module, result: Any) -> None:
         """The script has called a module."""

@@ -48,6 +48,7 @@ class HandingOver:
     def __init__(self, job: Job, names: Names) -> None:
         self._folder = Path(job.states) if job.states else None
         self._writes = job.writes_states
+        self._of_one = job.spread
         self._wanted = tuple(job.handed)
         self._names = names
         self._steps: tuple[int, ...] | None = None
@@ -95,7 +96,8 @@ class HandingOver:
 
     def _place(self, name: str) -> Path:
         assert self._folder is not None
-        return self._folder / f"{process.rank()}-{name}"
+        rank = 0 if self._of_one else process.rank()
+        return self._folder / f"{rank}-{name}"
 
     # The first run of the original
 

@@ -32,6 +32,7 @@ class Job:
     epoch: int
     by_hand: int
     bare: bool
+    spread: bool
     states: str
     writes_states: bool
     handed: list[int]

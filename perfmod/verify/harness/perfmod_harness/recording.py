@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import alike, halves, patching, scaling, seeding, short_epochs, unseen
+from . import alike, halves, patching, scaling, seeding, short_epochs, spreading, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
@@ -53,6 +53,8 @@ def begin(job: Job) -> None:
     unseen.begin()
     workers = Workers(Path(job.out))
     Sampling(job.seed, workers).begin()
+    if job.spread:
+        spreading.begin()
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
@@ -94,7 +96,7 @@ class Recorder(Observer):
         self._names = Names()
         self._shelf = Shelf()
         digests = Digests(self._shelf)
-        self._events = Events(digests, self._shelf)
+        self._events = Events(digests, self._shelf, by_sample=job.spread)
         self._outputs = Outputs(self._watch, self._events)
         self._snapshots = Snapshots(digests, self._names)
         self._states = HandingOver(job, self._names)
