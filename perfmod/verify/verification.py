@@ -88,7 +88,8 @@ def _for_processes(request: Request, rewriting: Rewriting) -> Request:
     """The same request, which says whether the rewritten script alone is started in several processes."""
     spreading = [code for code in rewriting.stack if code in SPREADING]
     if spreading and request.nproc is None:
-        raise UsageMistake(f"{spreading[0]} has the script started in several processes: say in how many, --nproc 2")
+        code = spreading[0]
+        raise UsageMistake(f"{code} makes several processes of one: name their number, --nproc N, or --ignore {code}")
     return evolve(request, spread=bool(spreading))
 
 

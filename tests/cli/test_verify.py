@@ -15,6 +15,7 @@ import psutil
 import pytest
 from cli_fakes.running import Run, Write
 
+from perfmod.codemods import catalog
 from perfmod.errors import ExitCode
 from perfmod.review.decisions import Decision, render
 from perfmod.review.items import Verdict
@@ -47,6 +48,8 @@ for step in range(int(sys.argv[1]) if len(sys.argv) > 1 else 30):
     optimizer.step()
     torch.save(model.state_dict(), "checkpoint.pt")
 """
+RULES = catalog.rules
+"""The real ones; the command runs with made-up ones elsewhere."""
 MARK = "PERFMOD_TEST_OF_VERIFY"
 FAST = ("--device", "cpu", "--quick", "--steps", "5")
 
@@ -148,6 +151,40 @@ def test_wrong_usage(project: Path, perfmod: Run, write: Write) -> None:
     both = perfmod("apply", "train.py", "folder", "--verify", *FAST)
     assert both.code == ExitCode.USAGE
     assert "--verify takes one script" in both.complaint
+
+
+DATA_PARALLEL = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+samples = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+loader = DataLoader(samples, batch_size=8, shuffle=True)
+model = nn.DataParallel(nn.Linear(4, 1).to(device))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(2):
+    for x, y in loader:
+        loss = nn.functional.mse_loss(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "rules", RULES)
+    write("train.py", DATA_PARALLEL)
+    asked = ("verify", "train.py", "--select", "PM311", *FAST)
+    alone = perfmod(*asked)
+    assert alone.code == ExitCode.USAGE
+    assert "PM311 makes several processes of one: name their number, --nproc N" in alone.complaint
+    ran = perfmod(*asked, "--nproc", "2", "--output-format", "json")
+    assert ran.code == ExitCode.OK, ran.out.decode()
+    equality = json.loads(ran.out)["equality"]
+    assert equality["reason"].startswith("all 2 ranks: without dropout: ")
+    assert any(check["name"] == "parameters of the processes" for check in equality["checks"])
 
 
 def test_no_gpu(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
