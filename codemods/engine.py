@@ -182,8 +182,9 @@ class _Rewriting:
     ) -> None:
         self.files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
         self.texts = {path: Text(sources[path]) for path in self.files}
-        self.labels = labels(list(self.files))
-        self.words = Words({self.labels[path]: text for path, text in self.texts.items()})
+        self.new = {path for path, file in self.files.items() if file.part is Part.NEW}
+        self.labels = labels([path for path in self.files if path not in self.new])
+        self.words = Words({label: self.texts[path] for path, label in self.labels.items()})
         self.rules = {rule.code: rule for rule in rules}
         self.choice = choice
         self.trains = any(_names_library(file.data) for file in files)
@@ -227,6 +228,7 @@ class _Rewriting:
             warnings=tuple(map(text.given.in_words, warnings)),
             unused=unused,
             together=tuple(sorted(self.together[path] - {path})),
+            is_new=path in self.new,
         )
 
     def _settle(self) -> _Round:
@@ -250,7 +252,9 @@ class _Rewriting:
     def _find(self) -> _Round:
         """Asks every rule about every file, and sorts the findings out."""
         found = _Round()
-        linkages = {self.texts[path].source: self._linkage(file) for path, file in self.files.items()}
+        linkages = {
+            self.texts[path].source: self._linkage(file) for path, file in self.files.items() if path not in self.new
+        }
         world = World(linkages, self.choice.policy)
         for path, file in self.files.items():
             if file.part is Part.ASKED:
@@ -264,6 +268,9 @@ class _Rewriting:
         return tuple(rule for rule in self.rules.values() if rule.code not in self.files[path].ignored)
 
     def _linkage(self, file: Given) -> Linkage:
+        beside = file.beside
+        if beside is not None and not (beside.is_present or beside.problem or beside.path in self.new):
+            beside = None  # given without it
         return Linkage(
             file.modules,
             file.imports,
@@ -271,6 +278,7 @@ class _Rewriting:
             file.is_beside_training,
             file.forks_by_default,
             file.outside,
+            beside,
         )
 
     def _reported(self, path: str, file: FileFacts) -> list[Finding]:
@@ -342,7 +350,7 @@ class _Rewriting:
 
     def _fitted(self, finding: Finding, place: str, change: Change, path: str, world: World) -> Finding:
         """A finding as far as a file can hold its edits, which a notebook cannot everywhere, and others not at all."""
-        if finding.refused:
+        if finding.refused or place in self.new:
             return finding
         source = self.texts[place].source
         if self.files[place].part is Part.READ:
@@ -382,6 +390,8 @@ class _Rewriting:
     ) -> str | None:
         """Why a file cannot get the imports and definitions that a change needs."""
         for place, change in changes.items():
+            if place in self.new:
+                continue
             if place not in found.preambles:
                 found.preambles[place] = Preamble(world.files[self.texts[place].source])
             problem = found.preambles[place].problem(change, is_admitted=is_admitted)
@@ -400,10 +410,14 @@ class _Rewriting:
             if all(
                 disjoint(self.texts[place].source.text, change.edits, edits[place])
                 for place, change in each.changes.items()
+                if place not in self.new
             ):
                 batch.append(each)
                 for place, change in each.changes.items():
-                    edits[place] += change.edits
+                    if place not in self.new:
+                        edits[place] += change.edits
+                    elif not self.texts[place].splices:
+                        edits[place] = [*change.edits]  # every finding that needs the file writes the same
         for each in batch:
             self.applied[each.path].append(self._as_given(each.finding, each.path))
             self._join(set(each.changes))
@@ -522,6 +536,8 @@ def _findings(rules: Iterable[Rule], file: FileFacts) -> list[Finding]:
     for rule in rules:
         for finding in _checked(rule, file):
             for change in finding.changes:
+                if file.beside is not None and change.path == file.beside.path:
+                    continue  # written as a whole
                 source = file.world.source_at(change.path) if change.path else file.source
                 if not is_consistent(change.edits, len(source.text)):
                     raise _Broken(f"internal error in {rule.code}: the edits of a finding overlap or lie outside")

@@ -10,6 +10,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.codemods.edits import Splice
+from perfmod.transforms.card import LIBRARIES
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.names import imported_name
@@ -21,30 +22,38 @@ from perfmod.transforms.writing import insert_after_statement, insert_before_sta
 
 @frozen(order=True)
 class Import:
-    """`import module` or `import module as alias`."""
+    """`import module`, `import module as alias`, or `from module import member`."""
 
     module: str
     alias: str = ""
+    member: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Import:
-        """Reads what stands behind `import`."""
+        """Reads what stands behind `import`, or all of `from module import member`."""
+        if text.startswith("from "):
+            module, _, member = text.removeprefix("from ").partition(" import ")
+            return cls(module.strip(), member=member.strip())
         module, _, alias = text.partition(" as ")
         return cls(module.strip(), alias.strip())
 
     @property
     def name(self) -> str:
         """The name that it binds."""
-        return self.alias or self.module.partition(".")[0]
+        return self.member or self.alias or self.module.partition(".")[0]
 
     @property
     def meaning(self) -> str:
-        """The module that this name stands for."""
+        """The module, or its member, that this name stands for."""
+        if self.member:
+            return f"{self.module}.{self.member}"
         return self.module if self.alias else self.name
 
     @property
     def code(self) -> str:
         """The statement."""
+        if self.member:
+            return f"from {self.module} import {self.member}"
         return f"import {self.module} as {self.alias}" if self.alias else f"import {self.module}"
 
     @property
@@ -155,9 +164,12 @@ def preamble_edits(source: Source, needs: Needs, before: int) -> Splice:
     first = _first(source, before)
     edits: list[Edit] = []
     for standard in (True, False):
-        wanted = [each for each in needs.imports if each.is_standard is standard]
+        wanted = [each for each in needs.imports if each.is_standard is standard and not each.member]
         if wanted:
             edits += _import_edits(source, top, first, wanted)
+    members = [each for each in needs.imports if each.member]
+    if members:
+        edits.append(_member_edit(source, top, first, members))
     if needs.definitions:
         edits += _definition_edits(source, [*top[-1:], *_read_by(source, needs, before)], first, needs)
     return Splice.of(edits)
@@ -233,9 +245,10 @@ def _gives(statement: cst.Import | cst.ImportFrom, alias: cst.ImportAlias, wante
     module = dotted(alias.name)
     name = alias.evaluated_alias
     if isinstance(statement, cst.ImportFrom):
-        if statement.relative or statement.module is None:
-            return False
-        return f"{dotted(statement.module)}.{module}" == wanted.meaning and (name or module) == wanted.name
+        origin = "." * len(statement.relative) + (dotted(statement.module) if statement.module is not None else "")
+        return f"{origin}.{module}" == wanted.meaning and (name or module) == wanted.name
+    if wanted.member:
+        return False
     if name is not None or wanted.alias:
         return (module, name or "") == (wanted.module, wanted.alias or wanted.module)
     return module == wanted.module or module.startswith(wanted.module + ".")
@@ -322,6 +335,21 @@ def _import_edits(
         return [insert_after_statement(source, openers[-1], text)]
     blank = 2 if isinstance(first, (cst.ClassDef, cst.FunctionDef)) else 1
     return [_opening(source, first, block + "\n" * (blank + 1))]
+
+
+def _member_edit(
+    source: Source, top: Sequence[cst.BaseStatement], first: cst.BaseStatement, wanted: Sequence[Import]
+) -> Edit:
+    """Places imports from the project's own files: behind all others, apart from those of libraries."""
+    groups = _groups(source, top)
+    block = "\n".join(each.code for each in wanted)
+    if not groups:
+        return _import_edits(source, top, first, wanted)[0]
+    lines = groups[-1].lines
+    is_own = not any(
+        known.is_standard or known.module.partition(".")[0] in LIBRARIES for known in map(_import_of, lines)
+    )
+    return insert_after_statement(source, lines[-1], block if is_own else f"\n{block}")
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:

@@ -42,15 +42,18 @@ class Hunk:
     new: tuple[bytes, ...]
 
 
-def unified_diff(path: str, before: bytes, after: bytes) -> bytes:
-    """The change of one file, empty where there is none; `path` is from the repository root, with slashes."""
-    old, new = split_lines(before), split_lines(after)
+def unified_diff(path: str, before: bytes | None, after: bytes) -> bytes:
+    """The change of one file, empty where there is none; `path` is from the repository root, with slashes.
+
+    A file that there was not before has None.
+    """
+    old, new = split_lines(before or b""), split_lines(after)
     out = []
     for group in grouped(old, new):
         first, last = group[0], group[-1]
         out.append(f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n".encode())
         out += [_line(sign.encode(), line) for sign, line in signed(group, old, new)]
-    return _header(path) + b"".join(out) if out else b""
+    return _header(path, is_new=before is None) + b"".join(out) if out else b""
 
 
 def parse_hunks(patch: bytes) -> tuple[Hunk, ...]:
@@ -128,10 +131,13 @@ def _line(sign: bytes, line: bytes) -> bytes:
     return sign + line if line.endswith(b"\n") else sign + line + b"\n" + _NO_NEWLINE
 
 
-def _header(path: str) -> bytes:
+def _header(path: str, *, is_new: bool) -> bytes:
     old, new = _quoted(f"a/{path}"), _quoted(f"b/{path}")
     # Behind a name with spaces git wants a tab, or it would take them for the space before a date.
     tab = b"\t" if b" " in old and not old.startswith(b'"') else b""
+    if is_new:
+        made = b"diff --git %s %s\nnew file mode 100644\n" % (old, new)
+        return b"%s--- /dev/null\n+++ %s%s\n" % (made, new, tab)
     return b"diff --git %s %s\n--- %s%s\n+++ %s%s\n" % (old, new, old, tab, new, tab)
 
 

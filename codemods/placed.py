@@ -74,7 +74,7 @@ class Code:
 
 def _edited(text: str, edits: Iterable[PlacedEdit]) -> str:
     # The last line of a cell mostly has no ending; the analysis gives it one, and takes it away again.
-    is_open = not text.endswith(("\n", "\r"))
+    is_open = bool(text) and not text.endswith(("\n", "\r"))
     whole = f"{text}\n" if is_open else text
     starts = [0, *(match.end() for match in _LINE_END.finditer(whole))]
     plain = [

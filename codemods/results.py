@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from perfmod.transforms.beside import Beside
 from perfmod.transforms.finding import Finding, Numerics, Place, Safety
 from perfmod.transforms.fingerprint import fingerprint
 from perfmod.transforms.outside import OutsideSetting
@@ -132,6 +133,7 @@ class FileResult:
             written, or none.
         in_part: whether it was analysed without some of the files that it belongs to, because all of them together
             are too large: less may have been found than there is.
+        is_new: whether there was no such file, and `before` is empty: findings of the files in `together` create it.
         is_final: whether the same question has the same answer again; not where time ran out.
     """
 
@@ -151,6 +153,12 @@ class FileResult:
     is_final: bool = True
     rejected: tuple[Finding, ...] = ()
     undecided: tuple[Finding, ...] = ()
+    is_new: bool = False
+
+    @property
+    def original(self) -> bytes | None:
+        """The bytes before; None where there was no file."""
+        return None if self.is_new else self.before
 
 
 class Part(str, enum.Enum):
@@ -164,6 +172,8 @@ class Part(str, enum.Enum):
     """It belongs to the project, and nobody asked for changes in it: a finding that would edit it is held back."""
     READ = "read"
     """Only facts are taken from it. A finding that would have to edit it is refused."""
+    NEW = "new"
+    """It is not there, and has no data: findings of files that name it as `beside` may write it as a whole."""
 
 
 @frozen
@@ -204,6 +214,7 @@ class Given:
         outside: what files of its project that are no Python set to 0.
         why_read: of a file of which only facts are taken, why that is so: `belongs to another part of a large project`.
         ignored: codes of rules that are not asked about it.
+        beside: the file beside it in which rules may put code; None where none may be written.
     """
 
     path: str
@@ -218,3 +229,4 @@ class Given:
     outside: tuple[OutsideSetting, ...] = ()
     why_read: str = ""
     ignored: tuple[str, ...] = ()
+    beside: Beside | None = None

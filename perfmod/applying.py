@@ -51,7 +51,9 @@ def patch(examined: Sequence[Examined], cwd: Path) -> dict[Path, bytes]:
     """The unified diff of every changed file, by real path; the paths in it are from `patch_folder`."""
     root = patch_folder(examined, cwd)
     return {
-        each.file.real: unified_diff(each.file.real.relative_to(root).as_posix(), each.result.before, each.result.after)
+        each.file.real: unified_diff(
+            each.file.real.relative_to(root).as_posix(), each.result.original, each.result.after
+        )
         for each in _changed(examined)
     }
 
@@ -85,8 +87,8 @@ def _entries(bundle: Bundle) -> tuple[dict[Path, Entry], Reasons]:
     for each in bundle:
         path = each.file.real
         try:
-            check(path, each.result.before)
-            entries[path] = Entry.of(path, each.result.before, each.result.after)
+            check(path, each.result.original)
+            entries[path] = Entry.of(path, each.result.original, each.result.after)
         except NotWritten as error:
             troubles[path] = error.reason
         except OSError as error:
@@ -116,7 +118,7 @@ def _write_bundle(bundle: Bundle, written: list[Path]) -> Reasons:
     try:
         for each in bundle:
             try:
-                replace(each.file.real, each.result.after, each.result.before)
+                replace(each.file.real, each.result.after, each.result.original)
             except NotWritten as error:
                 stuck = _take_back(done)
                 written += stuck
@@ -138,7 +140,7 @@ def _take_back(done: Sequence[Examined]) -> list[Path]:
 
 def _is_restored(each: Examined) -> bool:
     try:
-        replace(each.file.real, each.result.before, each.result.after)
+        replace(each.file.real, each.result.original, each.result.after)
     except NotWritten:
         return False
     return True

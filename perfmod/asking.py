@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from perfmod import disk, parallel, planning
+from perfmod.beside import beside
 from perfmod.codemods import catalog
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
@@ -50,7 +51,7 @@ def ask(request: Request, jobs: int, progress: Progress, remembered: Memory | No
             units = planning.together(found.files, lambda data: matters(data, cards), request.cwd, found.configurations)
         known = dict.fromkeys(member.file.settings for unit in units for member in unit.members)
         plans = {settings: _Plan.of(settings, cards) for settings in known}
-        done = _run(units, plans, jobs, progress, remembered)
+        done = _run(units, plans, jobs, progress, remembered, creates=request.creates)
         if remembered is not None:
             remembered.keep_run(request, None if found.unlisted else noted, done)
     unlisted = [_unlisted(path, reason) for path, reason in found.unlisted]
@@ -62,7 +63,7 @@ class _Opened:
     """A unit whose files were read.
 
     Attributes:
-        found: the files of the task, in its order.
+        found: the files of the task, in its order; those that are not there yet come last.
         task: None where there is nothing to do.
         settled: files that were not read, or need not be examined, with the result.
         known: the results of the task, where an earlier run had them.
@@ -75,7 +76,14 @@ class _Opened:
 
     @classmethod
     def of(
-        cls, unit: Unit, plans: Mapping[Settings, _Plan], pins: Pins, outside: SettingsFiles, known: Memory | None
+        cls,
+        unit: Unit,
+        plans: Mapping[Settings, _Plan],
+        pins: Pins,
+        outside: SettingsFiles,
+        known: Memory | None,
+        *,
+        creates: bool,
     ) -> _Opened:
         if unit.is_clear:
             return cls((), None, tuple(_unchanged(member.file) for member in unit.members))
@@ -95,11 +103,15 @@ class _Opened:
             evolve(_given(member, readable[member.file.real], paths, pins, outside), ignored=codes)
             for member, codes in zip(kept, ignored, strict=True)
         )
+        found = [member.file for member in kept]
+        if creates:
+            files, new = _with_new(files, found, unit)
+            found += new
         named = frozenset(member.file.shown for member in kept if member.file.named)
         plan = plans[unit.settings]
         task = Task(files, named, plan.rules, plan.choice, unit.settings.time_limit)
         answer = known.answer(task) if known is not None else None
-        return cls(tuple(member.file for member in kept), task, settled, answer)
+        return cls(tuple(found), task, settled, answer)
 
     def item(self) -> Task | tuple[FileResult, ...]:
         """What is left to do, or the results."""
@@ -152,15 +164,39 @@ def _given(member: Member, data: bytes, paths: Mapping[Path, str], pins: Pins, o
     )
 
 
+def _with_new(
+    files: Sequence[Given], found: Sequence[FoundFile], unit: Unit
+) -> tuple[tuple[Given, ...], list[FoundFile]]:
+    """The files that are asked about with those that may be written beside them, and where the latter will lie."""
+    known = {file.real for file in found}
+    whole: list[Given] = []
+    new: dict[Path, FoundFile] = {}
+    for given, file in zip(files, found, strict=True):
+        names = (name for each in unit.members for name, real in (each.imports or {}).items() if real == file.real)
+        place = beside(file.real, file.shown, given.data, frozenset(names)) if given.part is Part.ASKED else None
+        whole.append(evolve(given, beside=place))
+        if place is not None and not (place.is_present or place.problem):
+            real = file.real.with_name(Path(place.path).name)
+            if real not in known:
+                new.setdefault(real, FoundFile(place.path, real, False, file.settings, file.given))
+    return (*whole, *(Given(file.shown, b"", part=Part.NEW) for file in new.values())), [*new.values()]
+
+
 def _run(
-    units: Sequence[Unit], plans: Mapping[Settings, _Plan], jobs: int, progress: Progress, known: Memory | None
+    units: Sequence[Unit],
+    plans: Mapping[Settings, _Plan],
+    jobs: int,
+    progress: Progress,
+    known: Memory | None,
+    *,
+    creates: bool,
 ) -> list[Done]:
     opened: deque[tuple[Unit, _Opened]] = deque()
     pins, outside = Pins(), SettingsFiles()
 
     def items() -> Iterator[Task | tuple[FileResult, ...]]:
         for unit in units:
-            opened.append((unit, _Opened.of(unit, plans, pins, outside, known)))
+            opened.append((unit, _Opened.of(unit, plans, pins, outside, known, creates=creates)))
             yield opened[-1][1].item()
 
     done: list[Done] = []

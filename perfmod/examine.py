@@ -8,7 +8,7 @@ from pathlib import Path
 from perfmod.codemods import catalog
 from perfmod.codemods.results import Given
 from perfmod.config import Options, settings_for
-from perfmod.examined import Examined, Progress
+from perfmod.examined import Examined, Progress, once
 from perfmod.files import FoundFile
 from perfmod.memory import Request, memory
 from perfmod.selection import FileIgnores, require, rules_for
@@ -27,26 +27,28 @@ def examine(
     jobs: int | None = None,
     use_cache: bool = True,
     progress: Progress = silent,
+    creates: bool = False,
 ) -> list[Examined]:
     """Run the engine over every file that `targets` lead to, and over what belongs to the trainings in them.
 
     At most `jobs` processes are used, by default as many as there are processors. `isolated` keeps to the given
     files, each for itself. `progress` is told of files as they are done, those that are read together at once, in an
-    order that does not depend on the processes; the result is in the order of their paths.
+    order that does not depend on the processes; the result is in the order of their paths. `creates` allows rewrites
+    that need new files; those are among the result, each once.
 
     Raises:
         UsageMistake: a wrong path, rule or configuration; nothing was read then.
     """
-    request = Request(tuple(targets), options, cwd, isolated)
+    request = Request(tuple(targets), options, cwd, isolated, creates)
     remembered = memory(use_cache=use_cache)
     known = remembered.run(request) if remembered is not None else None
     if known is not None:
         progress(len(known), len(known), known)
-        return sorted(known, key=lambda each: each.file.real.parts)
+        return once(sorted(known, key=lambda each: each.file.real.parts))
     from perfmod.asking import ask
     from perfmod.parallel import usable_cpus
 
-    return ask(request, jobs or usable_cpus(), progress, remembered)
+    return once(ask(request, jobs or usable_cpus(), progress, remembered))
 
 
 def examine_bytes(data: bytes, options: Options, *, cwd: Path) -> Examined:

@@ -40,6 +40,15 @@ class Examined:
         return evolve(self, result=result, asked=None)
 
 
+def once(examined: Sequence[Examined]) -> list[Examined]:
+    """The files without repetitions: scripts that were not read together may need the same new file."""
+    new: dict[str, Examined] = {}
+    for each in examined:
+        if each.result.is_new:
+            new.setdefault(each.result.path, each)
+    return [each for each in examined if not each.result.is_new or new[each.result.path] is each]
+
+
 class Progress(Protocol):
     """Told what is done."""
 

@@ -1,8 +1,8 @@
 """What the last `apply` changed, written before the first file is touched, so that `revert` can take it back.
 
-One JSON file per project in the user's state folder. It holds the old bytes of every file and the hash of the
-new ones: a file is given back only where it still is what perfmod wrote. A file that a killed run never came
-to is recognised by its old bytes, and left.
+One JSON file per project in the user's state folder. It holds the old bytes of every file, none for one that is
+new, and the hash of the new ones: a file is given back, or removed, only where it still is what perfmod wrote. A file
+that a killed run never came to is recognised by its old bytes, and left.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from attrs import frozen
 from perfmod import __version__
 from perfmod.errors import Failure, UsageMistake, explain
 from perfmod.roots import shown
-from perfmod.writing import NotWritten, replace, write_new
+from perfmod.writing import NotWritten, permissions, replace, write_new
 
 STATE_VARIABLE = "PERFMOD_STATE_DIR"
 """The environment variable that moves the journals."""
@@ -37,33 +37,35 @@ class Entry:
     Attributes:
         path: absolute, links followed.
         mode: its permissions before the run.
-        before: its bytes before the run.
+        before: its bytes before the run; None where there was no such file.
         after: SHA-256 of what the run wrote, or meant to.
     """
 
     path: Path
     mode: int
-    before: bytes
+    before: bytes | None
     after: str
 
     @classmethod
-    def of(cls, path: Path, before: bytes, after: bytes) -> Entry:
+    def of(cls, path: Path, before: bytes | None, after: bytes) -> Entry:
         """The entry of a file that is about to be written. Raises `OSError`."""
-        return cls(path, stat.S_IMODE(path.stat().st_mode), before, _digest(after))
+        mode = permissions(path) if before is None else stat.S_IMODE(path.stat().st_mode)
+        return cls(path, mode, before, _digest(after))
 
     def to_json(self) -> dict[str, Any]:
         """The entry as a row of the journal."""
         return {
             "path": str(self.path),
             "mode": self.mode,
-            "before": base64.b64encode(self.before).decode("ascii"),
+            "before": None if self.before is None else base64.b64encode(self.before).decode("ascii"),
             "after": self.after,
         }
 
     @classmethod
     def from_json(cls, row: dict[str, Any]) -> Entry:
         """The entry in a row of a journal. Raises `KeyError`, `TypeError` or `ValueError`."""
-        return cls(Path(row["path"]), int(row["mode"]), base64.b64decode(row["before"]), str(row["after"]))
+        before = None if row["before"] is None else base64.b64decode(row["before"])
+        return cls(Path(row["path"]), int(row["mode"]), before, str(row["after"]))
 
 
 @frozen
@@ -169,8 +171,9 @@ def _load(root: Path) -> Sequence[Entry]:
 def _restore(entry: Entry) -> bool | NotWritten:
     """Give one file back: whether that was needed, or why it could not be."""
     try:
-        current = entry.path.read_bytes()
-        if current == entry.before:
+        is_gone = entry.before is None and not os.path.lexists(entry.path)
+        current = None if is_gone else entry.path.read_bytes()
+        if current is None or current == entry.before:
             return False
         if _digest(current) != entry.after:
             return NotWritten("was edited after perfmod wrote it, so it was left alone")

@@ -56,12 +56,14 @@ class Request:
         targets: as the user wrote them.
         cwd: the folder in which that was.
         isolated: whether every file is read for itself.
+        creates: whether findings may be applied that need new files.
     """
 
     targets: tuple[str, ...]
     options: Options
     cwd: Path
     isolated: bool
+    creates: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:

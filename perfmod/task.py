@@ -75,6 +75,7 @@ class Task:
                     file.forks_by_default,
                     file.outside,
                     file.ignored,
+                    file.beside and (evolve(file.beside, path=""), number.get(file.beside.path)),
                     links,
                     content,
                 )

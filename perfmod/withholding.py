@@ -43,7 +43,13 @@ def without(
         unchanged = evolve(result, before=b"", after=b"")
         return evolve(each, result=unchanged, asked=(lambda: task) if result.applied else None)
 
-    return [left(each) for each in examined]
+    found = [left(each) for each in examined]
+    # A new file that is gone from one answer may be needed by files that were not read together with those.
+    needed = {path for each in found if each.result.outcome is Outcome.CHANGED for path in each.result.together}
+    return [
+        old if new.result.is_new and new.result.path in needed and new.result.outcome is not Outcome.CHANGED else new
+        for old, new in zip(examined, found, strict=True)
+    ]
 
 
 def _answer(task: Task, remembered: Memory | None) -> Sequence[FileResult]:

@@ -31,16 +31,26 @@ class NotWritten(Exception):
         self.reason = reason
 
 
-def replace(path: Path, data: bytes, expected: bytes, mode: int | None = None) -> None:
+def replace(path: Path, data: bytes | None, expected: bytes | None, mode: int | None = None) -> None:
     """Put `data` in the place of `expected`, the whole content of the file that lies at `path` (no link).
 
-    Permissions and ownership are kept; `mode` sets other permissions.
+    Permissions and ownership are kept; `mode` sets other permissions. None stands for no file: it is made, or removed.
 
     Raises:
         NotWritten: it is read-only, was edited or removed since it was read, or the disk does not take it.
     """
     with _reasons():
+        if expected is None:
+            _require_free(path)
+            if data is not None:
+                write_new(path, data, permissions(path))
+            return
         state = _writable(path)
+        if data is None:
+            _require(path, expected)
+            path.unlink()
+            _sync_folder(path.parent)
+            return
         with _temporary(path.parent, data) as temporary:
             _take_over(temporary, state, mode)
             _require(path, expected)
@@ -48,11 +58,14 @@ def replace(path: Path, data: bytes, expected: bytes, mode: int | None = None) -
         _sync_folder(path.parent)
 
 
-def check(path: Path, expected: bytes) -> None:
+def check(path: Path, expected: bytes | None) -> None:
     """Raise `NotWritten` where `replace` would, as far as that can be told before it is tried."""
     with _reasons():
-        _writable(path)
-        _require(path, expected)
+        if expected is None:
+            _require_free(path)
+        else:
+            _writable(path)
+            _require(path, expected)
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -80,6 +93,11 @@ def _writable(path: Path) -> os.stat_result:
 def _require(path: Path, expected: bytes) -> None:
     if path.read_bytes() != expected:
         raise NotWritten("was edited while perfmod ran, so it was left alone; run perfmod again")
+
+
+def _require_free(path: Path) -> None:
+    if os.path.lexists(path):
+        raise NotWritten("was made by somebody else while perfmod ran, so it was left alone; run perfmod again")
 
 
 def write_new(path: Path, data: bytes, mode: int | None = None) -> None:

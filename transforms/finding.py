@@ -100,7 +100,8 @@ class Change:
     Attributes:
         path: that of the file's `Source`; empty for the file of the finding.
         edits: what to write instead.
-        imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`).
+        imports: modules that the new code needs, as they stand behind `import` (`"os"`, `"torch"`), or the whole of
+            `"from module import name"`.
         definitions: module-level statements that the new code needs, such as a class; findings that ask for the same
             share it.
     """

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from perfmod.codemods.results import Outcome
 from perfmod.config import Options
 from perfmod.errors import UsageMistake
 from perfmod.examine import examine, examine_bytes
@@ -30,12 +31,14 @@ def examined(
     *,
     use_cache: bool = True,
     isolated: bool = False,
+    creates: bool = False,
     settle: Settle = list,
     told: Told | None = None,
     beside: Console | None = None,
 ) -> list[Examined]:
     """Results of all files, settled, each handed to `told` as soon as it is there.
 
+    `creates` allows rewrites that need new files.
     Where `told` prints to a terminal, `beside` is its console, which then also shows how far it is.
 
     Raises:
@@ -54,10 +57,26 @@ def examined(
 
         def progress(done: int, total: int, new: Sequence[Examined]) -> None:
             ready = settle(new)
-            settled.update((each.file.real, each) for each in ready)
+            for each in ready:
+                # Of a new file, that of whoever needs it counts.
+                if not _is_made(settled.get(each.file.real)):
+                    settled[each.file.real] = each
             if told is not None:
                 told(ready)
             show(done, total)
 
-        found = examine(paths, options, cwd=cwd, isolated=isolated, jobs=jobs, use_cache=use_cache, progress=progress)
+        found = examine(
+            paths,
+            options,
+            cwd=cwd,
+            isolated=isolated,
+            jobs=jobs,
+            use_cache=use_cache,
+            progress=progress,
+            creates=creates,
+        )
         return [settled.get(each.file.real, each) for each in found]
+
+
+def _is_made(each: Examined | None) -> bool:
+    return each is not None and each.result.is_new and each.result.outcome is Outcome.CHANGED

@@ -40,7 +40,7 @@ def _step(series: Series, made: Made, message: Message, patch: str, branch: str)
         patch=patch,
         branch=branch,
         files=tuple(path.relative_to(series.root).as_posix() for path in made.after),
-        before=tuple(disk.digest(made.before[path]) for path in made.after),
+        before=tuple(disk.digest(made.before[path] or b"") for path in made.after),
         findings=len(made.part.applied),
         added=added,
         removed=removed,

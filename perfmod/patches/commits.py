@@ -216,7 +216,7 @@ def _refused(step: Step) -> Iterator[None]:
         raise _Refused(f"git cannot be run: {explain(error)}") from error
 
 
-def _different(contents: Mapping[Path, bytes]) -> list[Path]:
+def _different(contents: Mapping[Path, bytes | None]) -> list[Path]:
     return [path for path, data in contents.items() if _read(path) != data]
 
 
@@ -231,8 +231,9 @@ def _restore(step: Step) -> None:
         raise Failure(f"a file {error.reason}; `git checkout HEAD -- {names}` restores it") from error
 
 
-def _read(path: Path) -> bytes:
+def _read(path: Path) -> bytes | None:
+    """The bytes of a file; None where it cannot be read, or is not there."""
     try:
         return path.read_bytes()
     except OSError:
-        return b""
+        return None

@@ -16,10 +16,11 @@ from perfmod.codemods.patch import Hunk, PatchError, parse_hunks, split_lines, u
 _HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _TIMESTAMP = re.compile(rb"\t.*", re.DOTALL)
 _NOWHERE = "/dev/null"
+_NEW = b"new file mode "
 _UNWANTED = {
     b"rename ": "is renamed, and perfmod takes changes only",
     b"copy ": "is copied, and perfmod takes changes only",
-    b"new file mode ": "is a new file, and perfmod takes changes only",
+    _NEW: "is a new file without content, and perfmod takes changes only",
     b"deleted file mode ": "is deleted, and perfmod takes changes only",
     b"old mode ": "gets another mode, and perfmod takes changes of the content only",
     b"GIT binary patch": "is changed by a binary patch",
@@ -39,11 +40,13 @@ class EditedFile:
         path: from the root of the patch.
         hunks: in the order of the patch.
         unwanted: why it is not applied, which leaves no hunks; mostly empty.
+        is_new: whether there is no such file before.
     """
 
     path: str
     hunks: tuple[Hunk, ...] = ()
     unwanted: str = ""
+    is_new: bool = False
 
 
 def read_edited(patch: bytes) -> list[EditedFile]:
@@ -88,20 +91,21 @@ def _names_files(lines: Sequence[bytes], at: int) -> bool:
 def _file(header: Sequence[bytes], names: Sequence[bytes], bodies: Sequence[bytes]) -> Iterator[EditedFile]:
     old, new = (unquoted(_TIMESTAMP.sub(b"", line[4:]).rstrip(b"\r\n")) for line in names)
     path, unwanted = _path(old, new)
-    unwanted = _unwanted(header) or unwanted
+    is_new = old == _NOWHERE
+    unwanted = _unwanted([line for line in header if not (is_new and line.startswith(_NEW))]) or unwanted
     if unwanted:
         yield EditedFile(path, unwanted=unwanted)
     elif bodies:
         hunks = parse_hunks(b"".join((b"--- a\n", b"+++ b\n", *bodies)))
-        yield EditedFile(path, tuple(evolve(hunk, path=path) for hunk in hunks))
+        yield EditedFile(path, tuple(evolve(hunk, path=path) for hunk in hunks), is_new=is_new)
 
 
 def _path(old: str, new: str) -> tuple[str, str]:
     """The path of a file that two names with or without prefixes stand for; or why there is none."""
-    if _NOWHERE in (old, new):
-        return _bare(old if new == _NOWHERE else new), (
-            "is deleted, and perfmod takes changes only" if new == _NOWHERE else _UNWANTED[b"new file mode "]
-        )
+    if new == _NOWHERE:
+        return _bare(old), _UNWANTED[b"deleted file mode "]
+    if old == _NOWHERE:
+        return _bare(new), ""
     if old == new:
         return old, ""
     return _bare(new), "" if _bare(old) == _bare(new) else _UNWANTED[b"rename "]

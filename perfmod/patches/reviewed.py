@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -61,31 +62,26 @@ def _examined(path: str, files: Sequence[EditedFile], root: Path) -> Examined:
     real = root / path
     found = FoundFile(shown(from_here(real)), real, True, Settings(), root)
     try:
-        before = after = _read(path, root, files)
+        _require_place(path, root, files)
+        is_made = files[0].is_new and not os.path.lexists(real)
+        before = b"" if is_made else _read(path, root)
+        after = b"" if files[0].is_new else before
         for file in files:
             after = fitted(after, file.hunks)
+        _require_same(before, after, is_there=files[0].is_new and not is_made)
         _require_readable(before, after, found.shown)
     except (_Unfit, PatchError) as error:
         return _failed(Examined(found, FileResult(found.shown, Outcome.FAILED, b"", b"")), str(error))
     outcome = Outcome.UNCHANGED if before == after else Outcome.CHANGED
-    return Examined(found, FileResult(found.shown, outcome, before, after))
+    return Examined(found, FileResult(found.shown, outcome, before, after, is_new=is_made))
 
 
 def _failed(each: Examined, reason: str) -> Examined:
     return evolve(each, result=FileResult(each.result.path, Outcome.FAILED, b"", b"", reason))
 
 
-def _read(path: str, root: Path, files: Sequence[EditedFile]) -> bytes:
+def _read(path: str, root: Path) -> bytes:
     """The bytes of a file that a patch may change. Raises `_Unfit`."""
-    for unwanted in filter(None, (file.unwanted for file in files)):
-        raise _Unfit(unwanted)
-    parts = PurePosixPath(path).parts
-    if path.startswith("/") or ".." in parts:
-        raise _Unfit("is not named by a path inside of the project")
-    if any(part.lower() == ".git" for part in parts):
-        raise _Unfit("belongs to git")
-    if not path.endswith(SUFFIXES):
-        raise _Unfit("is neither a Python file nor a notebook")
     real = root / path
     try:
         target = real.resolve(strict=True)
@@ -99,6 +95,29 @@ def _read(path: str, root: Path, files: Sequence[EditedFile]) -> bytes:
         raise _Unfit("is not there; paths in a patch begin at the root of the repository, or where you are") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise _Unfit(f"cannot be read: {explain(error) if isinstance(error, OSError) else error}") from error
+
+
+def _require_place(path: str, root: Path, files: Sequence[EditedFile]) -> None:
+    """Raise `_Unfit` where a patch may not write a file, or wants something else of it."""
+    for unwanted in filter(None, (file.unwanted for file in files)):
+        raise _Unfit(unwanted)
+    parts = PurePosixPath(path).parts
+    if path.startswith("/") or ".." in parts:
+        raise _Unfit("is not named by a path inside of the project")
+    if any(part.lower() == ".git" for part in parts):
+        raise _Unfit("belongs to git")
+    if not path.endswith(SUFFIXES):
+        raise _Unfit("is neither a Python file nor a notebook")
+    if "\0" in path:
+        raise _Unfit("cannot be read: its name holds a zero byte")
+    if any(file.is_new for file in files) and (root / path).parent.resolve() != (root / path).parent:
+        raise _Unfit("would be made in a folder that is reached by a symbolic link")
+
+
+def _require_same(before: bytes, after: bytes, *, is_there: bool) -> None:
+    """Raise `_Unfit` where a file that the patch makes is there and holds something else."""
+    if is_there and before != after:
+        raise _Unfit("is there already, with other content")
 
 
 def _require_readable(before: bytes, after: bytes, path: str) -> None:

@@ -45,6 +45,6 @@ def _step(group: Sequence[Part], changed: Mapping[str, Examined]) -> Step:
             tuple(one for part in group for one in part.applied),
             tuple(dict.fromkeys(owner for part in group for owner in part.owners)),
         ),
-        {each.file.real: each.result.before for each in own},
+        {each.file.real: each.result.original for each in own},
         {each.file.real: each.result.after for each in own},
     )

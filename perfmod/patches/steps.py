@@ -29,11 +29,12 @@ class Step:
     """One patch of a series.
 
     Attributes:
-        before, after: the files that it changes (real paths), as the steps before it left them, and as it does.
+        before, after: the files that it changes (real paths), as the steps before it left them, and as it does; None
+            where there is no such file yet.
     """
 
     part: Part
-    before: Mapping[Path, bytes]
+    before: Mapping[Path, bytes | None]
     after: Mapping[Path, bytes]
 
 
@@ -54,13 +55,18 @@ def steps_of(examined: Sequence[Examined], parts: Sequence[Part], remembered: Me
         pending = part if pending is None else pending.joined(part)
         different = [path for path in changed if path in state and state[path] != current[path]]
         if len(state) == len(changed) and different:
-            before = {changed[path].file.real: current[path] for path in different}
+            before = {changed[path].file.real: _on_disk(changed[path], current[path]) for path in different}
             steps.append(Step(pending, before, {changed[path].file.real: state[path] for path in different}))
             current, pending = state, None
     if pending is not None and steps:
         # The step before has written it all; its message has to say so.
         steps[-1] = evolve(steps[-1], part=steps[-1].part.joined(pending))
     return steps
+
+
+def _on_disk(each: Examined, data: bytes) -> bytes | None:
+    """A state of a file; None where there is no file yet."""
+    return None if each.result.is_new and not data else data
 
 
 def _states(

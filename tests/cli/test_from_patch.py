@@ -216,6 +216,14 @@ HUNK = "@@ -1 +1 @@\n-x = 1\n+x = 2\n"
 INDEX = "diff --git a/a.py b/a.py\n"
 
 
+def test_a_new_file_is_made_and_taken_back(project: Path, write: Write, perfmod: Run) -> None:
+    write("p.patch", "--- /dev/null\n+++ b/new.py\n@@ -0,0 +1 @@\n+x = 1\n")
+    perfmod("apply", "--from", "p.patch")
+    assert (project / "new.py").read_text() == "x = 1\n"
+    perfmod("revert")
+    assert not (project / "new.py").exists()
+
+
 @pytest.mark.parametrize(
     ("patch", "path", "reason"),
     [
@@ -227,7 +235,8 @@ INDEX = "diff --git a/a.py b/a.py\n"
         (f"--- a/gone.py\n+++ b/gone.py\n{HUNK}", "gone.py", "is not there; paths in a patch begin at the root of the"),
         (f"--- a/out.py\n+++ b/out.py\n{HUNK}", "out.py", "is reached by a symbolic link to a place outside of the"),
         (f"--- a/in/a.py\n+++ b/in/a.py\n{HUNK}", "in/a.py", "is reached by a symbolic link to a place in the project"),
-        ("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+x = 1\n", "a.py", "is a new file, and perfmod takes changes only"),
+        ("--- /dev/null\n+++ b/a.py\n@@ -0,0 +1 @@\n+x = 2\n", "a.py", "is there already, with other content"),
+        (f"{INDEX}new file mode 100644\n", "a.py", "is a new file without content, and perfmod takes changes only"),
         ("--- a/a.py\n+++ /dev/null\n@@ -1 +0,0 @@\n-x = 1\n", "a.py", "is deleted, and perfmod takes changes only"),
         (f"--- a/a.py\n+++ b/b.py\n{HUNK}", "b.py", "is renamed, and perfmod takes changes only"),
         (f"{INDEX}rename from a.py\nrename to b.py\n", "a.py", "is renamed, and perfmod takes changes only"),

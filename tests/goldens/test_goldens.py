@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import torchvision_cpu
+from golden_harness.beside import put_beside, rewrite_with_beside
 from golden_harness.golden import ROOT, Golden, goldens
 from golden_harness.sides import compare_probes, count_syncs, run_script
 
 from perfmod.codemods import catalog
-from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice, FileResult, Outcome
 from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.rule import Rule
@@ -55,7 +55,7 @@ def _rewritten(golden: Golden, code: bytes | None = None, *, unsafe: bool | None
     selected = frozenset(rule.code for rule in rules)
     unsafe = golden.head.unsafe if unsafe is None else unsafe
     admitted = Choice(unsafe=unsafe, opted_in=selected, low_impact=golden.head.opt_in, policy=golden.head.policy)
-    result = rewrite(golden.before if code is None else code, golden.path.name, rules, admitted)
+    result = rewrite_with_beside(golden.before if code is None else code, golden.path.name, rules, admitted)
     assert result.outcome is not Outcome.FAILED, result.reason
     return result
 
@@ -116,7 +116,9 @@ def test_is_held_back_without_unsafe(golden: Golden) -> None:
 
 @pytest.mark.parametrize("golden", OPT_IN, ids=lambda golden: golden.name)
 def test_is_held_back_unless_it_is_asked_for(golden: Golden) -> None:
-    result = rewrite(golden.before, golden.path.name, _rules(golden), Choice(unsafe=True, policy=golden.head.policy))
+    result = rewrite_with_beside(
+        golden.before, golden.path.name, _rules(golden), Choice(unsafe=True, policy=golden.head.policy)
+    )
     assert result.after == golden.before
     assert result.held_back
     assert all(finding.safety in ASKED for finding in result.held_back)
@@ -142,8 +144,8 @@ def test_script_prints_the_same(golden: Golden, tmp_path: Path) -> None:
     status, printed = run_script(golden.before, tmp_path / "before")
     assert (status, bool(printed)) == (0, True)
     if golden.head.change:
-        assert run_script(golden.after, tmp_path / "after") == (0, printed)
-        assert run_script(golden.after, tmp_path / "spawned", "spawn") == (0, printed)
+        assert run_script(golden.after, put_beside(golden.after, tmp_path / "after")) == (0, printed)
+        assert run_script(golden.after, put_beside(golden.after, tmp_path / "spawned"), "spawn") == (0, printed)
 
 
 @pytest.mark.cuda

@@ -16,7 +16,8 @@ the device, and does the same for every batch, can be recorded once as a CUDA gr
                                                              loss = train_step(x, y)
                                                              total += loss.detach()
 
-The lines only move. `GraphedStep`, a class that comes with them, runs the first steps as they are, records the next
+The lines only move. `GraphedStep` comes in a file of its own, `graphed_step.py`, which is written beside the script and
+shared by all scripts of the folder; it needs nothing but torch. It runs the first steps as they are, records the next
 one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
 
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
@@ -32,11 +33,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 
 import libcst as cst
 
+from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._recordable import RECORDER, draws, obstacle_of_files
@@ -51,22 +51,14 @@ from perfmod.transforms.compute._step_parts import (
     training_lines,
     zeroing,
 )
+from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_any, walk_scope
-from perfmod.transforms.finding import Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.rule import Rule
 from perfmod.transforms.waits import is_wait
-
-_NEEDS = ("gc", "inspect", "torch", "traceback", "warnings")
-
-
-@cache
-def recorder() -> str:
-    """The class that a script gets."""
-    text = (Path(__file__).parent / "recorder" / "graphed_step.py").read_text(encoding="utf-8")
-    return text[text.index(f"class {RECORDER}") :]
 
 
 class LaunchBoundStep(Rule):
@@ -128,6 +120,7 @@ class LaunchBoundStep(Rule):
         if changed is not None:
             raise changed
         _require_zeroed(file, loop, steps)
+        beside = _file_beside(file)
         settings = [edit for call in steps for edit in capturable_form(file, call)]
         place = step_place(file, found)
         name = step_name(place, taken[file.tree.function(place)])
@@ -145,8 +138,8 @@ class LaunchBoundStep(Rule):
             "no line of the step waits for the device, and each does the same for every batch",
             edits,
             numerics=numerics,
-            imports=_imports(file),
-            definitions=(recorder(),),
+            imports=(f"from {beside.module} import {RECORDER}",),
+            elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),)),),
         )
 
 
@@ -157,11 +150,15 @@ def _is_recorded(file: FileFacts, loop: Round) -> bool:
     return any(dotted(call.args[0].value) == name for call in calls)
 
 
-def _imports(file: FileFacts) -> tuple[str, ...]:
-    """What the recorder needs, other than a torch that is there already."""
-    bound = file.flow.bound(file.tree.module, "torch")
-    has_torch = any(isinstance(d.node, cst.ImportAlias) and dotted(d.node.name) == "torch" for d in bound)
-    return tuple(name for name in _NEEDS if name != "torch" or not has_torch)
+def _file_beside(file: FileFacts) -> Beside:
+    """Where the recorder is, or will be."""
+    if file.beside is None:
+        raise NotRecorded(
+            file.tree.module, "the recorder is a file of its own, which only `perfmod apply` writes beside a script"
+        )
+    if file.beside.problem:
+        raise NotRecorded(file.tree.module, file.beside.problem)
+    return file.beside
 
 
 def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.beside import Beside
 from perfmod.transforms.facts.aliasing import Aliasing
 from perfmod.transforms.facts.callees import Callees
 from perfmod.transforms.facts.classes import Classes
@@ -46,6 +47,7 @@ class Linkage:
         is_beside_training: whether other files of its project train, and none of them imports it.
         forks_by_default: whether its project asks for a Python that forks processes by default on Linux, below 3.14.
         outside: what files of its project that are no Python set to 0.
+        beside: the file beside it in which rules may put code; None where none may be written.
     """
 
     modules: Collection[str] = ()
@@ -54,6 +56,7 @@ class Linkage:
     is_beside_training: bool = False
     forks_by_default: bool = False
     outside: tuple[OutsideSetting, ...] = ()
+    beside: Beside | None = None
 
 
 class World:
@@ -168,6 +171,10 @@ class World:
         """What files that are no Python set to 0 in a file's project."""
         return self._linkages[source].outside
 
+    def beside(self, source: Source) -> Beside | None:
+        """The file beside a file in which rules may put code."""
+        return self._linkages[source].beside
+
     def source_at(self, path: str) -> Source:
         """The file of this path."""
         return self._by_path[path]
@@ -215,6 +222,11 @@ class FileFacts:
     def outside(self) -> tuple[OutsideSetting, ...]:
         """What files of the project that are no Python set to 0."""
         return self.world.outside(self.source)
+
+    @property
+    def beside(self) -> Beside | None:
+        """The file beside this one in which rules may put code; None where none may be written."""
+        return self.world.beside(self.source)
 
     @property
     def policy(self) -> Policy:

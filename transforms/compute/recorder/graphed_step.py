@@ -1,4 +1,19 @@
-"""The recorder that `launch-bound-step` puts into a script: a training step as a CUDA graph. It needs only torch."""
+"""Training steps as CUDA graphs. This file needs only torch, 2.4 or later, and is shared by the scripts beside it.
+
+    def train_step(x, y):
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    train_step = GraphedStep(train_step, [optimizer])
+    for x, y in loader:
+        loss = train_step(x.to(device), y.to(device))
+
+The step must not wait for the device (`.item()`, `print(loss)`), and must do the same for every batch of a shape:
+Python runs only while it is recorded. perfmod writes this file for its rule PM314 (launch-bound-step).
+"""
 
 import gc
 import inspect
