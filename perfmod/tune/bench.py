@@ -37,14 +37,17 @@ class Bench:
     prover: Prover
     deadline: float
     done: Callable[[Trial], None] = lambda _trial: None
+    _has_tried: bool = field(default=False, init=False)
     _longest: dict[bool, float] = field(factory=lambda: {False: _LIKELY, True: _LIKELY_COMPILED}, init=False)
 
     def __call__(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
-        """The trials of stacks, as far as there is time for them."""
+        """The trials of stacks, as far as there is time for them; of the first group, in any case."""
         found: dict[Stack, Trial] = {}
         for group, is_compiled in self._groups(stacks):
-            if time.monotonic() + self._longest[is_compiled] > self.deadline:
+            # A search that has tried nothing says nothing, however short its budget is.
+            if self._has_tried and time.monotonic() + self._longest[is_compiled] > self.deadline:
                 continue
+            self._has_tried = True
             began = time.monotonic()
             found.update((trial.stack, trial) for trial in self._group(group, at_hand))
             self._longest[is_compiled] = time.monotonic() - began

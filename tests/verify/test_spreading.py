@@ -128,7 +128,14 @@ def told(equality: Equality) -> str:
     return "\n".join([f"{equality.verdict.value}: {equality.reason}", *rows])
 
 
-@pytest.mark.parametrize("code", [MLP, SCHEDULED, SAVED], ids=["MLP", "schedule", "checkpoints"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(MLP, id="MLP"),
+        pytest.param(SCHEDULED, id="schedule", marks=pytest.mark.exhaustive),
+        pytest.param(SAVED, id="checkpoints", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_two_processes_that_train_as_one_are_proven(trial: Trial, code: str) -> None:
     (equality,) = trial.judge(code, rewritten(code))
     assert equality.verdict is Verdict.PROVEN, told(equality)
@@ -164,12 +171,14 @@ def test_what_trains_otherwise_is_refuted(trial: Trial) -> None:
         assert reason in equality.reason, f"{name}: {told(equality)}"
 
 
+@pytest.mark.exhaustive
 def test_epochs_that_the_sampler_is_not_told_of_are_not_proven(trial: Trial) -> None:
     (equality,) = trial.judge(MLP, changed("    sampler.set_epoch(epoch)\n", ""))
     assert equality.verdict is Verdict.INCONCLUSIVE, told(equality)
     assert "batches differ from step 5 on" in equality.reason
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("code", "reason"), [
     (NORMALISED, "the model normalises by the statistics of a batch (1.running_mean)"),
     (UNEVEN, "in step 4: the processes fill up an epoch's last one with samples twice"),
