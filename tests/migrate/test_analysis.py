@@ -181,8 +181,10 @@ def test_git_am_makes_of_it_what_apply_writes(project: Path, tmp_path: Path, app
 def test_rows_page_and_diff_are_those_of_the_commands(project: Path, tmp_path: Path) -> None:
     analysis = analysed(request(project), tmp_path / "work")
     out = tmp_path / "work" / "out"
-    assert perfmod(project, "apply", ".", "--dry-run") == (out / "changes.diff").read_bytes()
-    printed = perfmod(project, "apply", ".", "--dry-run", "--output-format", "json")
+    # Only `apply` and `check` propose what needs a file that is not there yet.
+    ignored = ("--ignore", "PM314")
+    assert perfmod(project, "apply", ".", "--dry-run", *ignored) == (out / "changes.diff").read_bytes()
+    printed = perfmod(project, "apply", ".", "--dry-run", "--output-format", "json", *ignored)
     assert printed == (out / "findings.json").read_bytes()
     perfmod(project, "review", ".", "--html", str(tmp_path / "review.html"))
     assert (tmp_path / "review.html").read_bytes() == (out / "review.html").read_bytes()
