@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -118,7 +119,7 @@ def _for_the_gpu(facts: machine.Facts) -> Settings:
 def _key(request: Request, terms: Terms, usual: Rewriting, facts: machine.Facts) -> str:
     """Names the code, the call and the machine."""
     code = sorted(
-        (str(each.file.real), file.data)
+        (os.path.relpath(each.file.real, request.script.parent), file.data)
         for each in usual.examined
         if each.task is not None
         for file in each.task.files
