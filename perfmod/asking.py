@@ -172,8 +172,14 @@ def _with_new(
     whole: list[Given] = []
     new: dict[Path, FoundFile] = {}
     for given, file in zip(files, found, strict=True):
-        names = (name for each in unit.members for name, real in (each.imports or {}).items() if real == file.real)
-        place = beside(file.real, file.shown, given.data, frozenset(names)) if given.part is Part.ASKED else None
+        place = None
+        if given.part is Part.ASKED:
+            links = [
+                (each.file.real, name, real) for each in unit.members for name, real in (each.imports or {}).items()
+            ]
+            imported_as = {name for _, name, real in links if real == file.real}
+            imports = {name for real, name, _ in links if real == file.real}
+            place = beside(file.real, file.shown, given.data, imported_as, imports)
         whole.append(evolve(given, beside=place))
         if place is not None and not (place.is_present or place.problem):
             real = file.real.with_name(Path(place.path).name)

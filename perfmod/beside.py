@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from perfmod import disk
@@ -15,10 +17,13 @@ _RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.MULTILINE)
 _WORDS = (b"torch", b"backward")
 
 
-def beside(real: Path, shown: str, data: bytes, imported_as: frozenset[str]) -> Beside | None:
+def beside(
+    real: Path, shown: str, data: bytes, imported_as: Collection[str], imports: Collection[str]
+) -> Beside | None:
     """The file beside the one at `real`, whose bytes are `data`; None where no rule would put code into it.
 
-    `imported_as` are the names by which other files import that one, as they are written there.
+    `imported_as` are the names by which other files import that one, as they are written there, and `imports` those by
+    which it imports other files of its project.
     """
     if is_notebook(real.name) or any(word not in data for word in _WORDS):
         return None
@@ -27,10 +32,16 @@ def beside(real: Path, shown: str, data: bytes, imported_as: frozenset[str]) -> 
         name = MODULE if number == 1 else f"{MODULE}_{number}"
         found = _content(real.with_name(f"{name}.py"))
         if (found is None or found == wanted) and not disk.exists(real.with_name(name)):
-            is_relative = _RELATIVE.search(data) is not None
             path = str(Path(shown).with_name(f"{name}.py"))
+            is_relative = _imports_relatively(data)
+            if is_relative is None:
+                problem = (
+                    f"it imports with `from .` in some cases only, so `import {MODULE}` may not find a file beside it"
+                )
+                return Beside(path, name, found is not None, problem)
             module = f".{name}" if is_relative else name
-            return Beside(path, module, found is not None, "" if is_relative else _problem(real, imported_as))
+            problem = "" if is_relative else _problem(real, imported_as, imports)
+            return Beside(path, module, found is not None, problem)
     return Beside("", "", problem=f"every name from {MODULE}.py to {name}.py is taken in its folder")
 
 
@@ -44,10 +55,35 @@ def _content(path: Path) -> bytes | None:
         return b""
 
 
-def _problem(real: Path, imported_as: frozenset[str]) -> str:
+def _imports_relatively(data: bytes) -> bool | None:
+    """Whether a file runs as part of a package only; None where it does so in some cases, or cannot be read."""
+    if _RELATIVE.search(data) is None:
+        return False
+    try:
+        module = ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if any(map(_is_relative, module.body)):
+        return True
+    return None if any(map(_is_relative, ast.walk(module))) else False
+
+
+def _is_relative(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.level > 0
+
+
+def _problem(real: Path, imported_as: Collection[str], imports: Collection[str]) -> str:
     """Why a file that imports nothing relatively could not import one beside it; empty where it can."""
     what = f"`import {MODULE}` would not find a file beside it"
     if disk.exists(real.with_name("__init__.py")):
         return f"it lies in a package and imports nothing from there with `from .`, so {what}"
     inside = sorted(name for name in imported_as if "." in name)
-    return f"it is imported as `{inside[0]}`, from another folder, so {what}" if inside else ""
+    if inside:
+        return f"it is imported as `{inside[0]}`, from another folder, so {what}"
+    # `python -m training.train` looks in the folder where it is started, not in the script's.
+    elsewhere = sorted(name for name in imports if not _is_beside(real, name.partition(".")[0]))
+    return f"it imports `{elsewhere[0]}`, which is not beside it, so {what}" if elsewhere else ""
+
+
+def _is_beside(real: Path, name: str) -> bool:
+    return disk.exists(real.with_name(f"{name}.py")) or disk.exists(real.with_name(name))

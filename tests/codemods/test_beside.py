@@ -110,6 +110,36 @@ def test_a_file_that_is_imported_from_another_folder_stays(folder: Path) -> None
     assert any("imported as `engine.loop`" in reason for reason in _reasons(_examined(folder)))
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        b"try:\n    from .sizes import SIZE\nexcept ImportError:\n    from sizes import SIZE\n",
+        b"def size():\n    from .sizes import SIZE\n",
+    ],
+    ids=["as a script too", "in a function"],
+)
+def test_a_file_that_may_be_run_in_two_ways_stays(folder: Path, lines: bytes) -> None:
+    (folder / "sizes.py").write_text("SIZE = 8\n")
+    (folder / "train.py").write_bytes(SCRIPT.replace(b"import torch\n", b"import torch\n" + lines, 1))
+    assert not _names(_examined(folder))
+    assert any("`from .` in some cases only" in reason for reason in _reasons(_examined(folder)))
+
+
+def test_relative_imports_in_a_text_are_none(folder: Path) -> None:
+    (folder / "train.py").write_bytes(b'"""Once:\n\nfrom .sizes import SIZE\n"""\n' + SCRIPT.partition(b'"""\n')[2])
+    assert any(b"\nfrom graphed_step import GraphedStep\n" in each.result.after for each in _examined(folder))
+
+
+def test_a_file_that_is_started_from_another_folder_stays(folder: Path) -> None:
+    (folder / "training").mkdir()
+    (folder / "train.py").unlink()
+    (folder / "training" / "sizes.py").write_text("SIZE = 8\n")
+    code = SCRIPT.replace(b"import torch\n", b"import torch\nfrom training.sizes import SIZE\n", 1)
+    (folder / "training" / "train.py").write_bytes(code)
+    assert not _names(_examined(folder))
+    assert any("imports `training.sizes`, which is not beside it" in reason for reason in _reasons(_examined(folder)))
+
+
 def test_is_left_out_where_no_new_file_may_be_written(folder: Path) -> None:
     examined = _examined(folder, creates=False)
     assert not _names(examined)
