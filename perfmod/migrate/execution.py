@@ -35,6 +35,8 @@ _POLL: Final = 0.03
 _LOOK: Final = 0.5
 """Seconds between two looks at the processes that it has started."""
 _MIB: Final = 2**20
+_COUNTED_LATE: Final = 16 * 2**20
+"""Bytes by which two readings of the same process may lie apart: each processor counts some pages by itself."""
 _UNIT_OF_USAGE: Final = 1 if sys.platform == "darwin" else 1024
 """Bytes in which the system tells the most resident memory."""
 
@@ -57,7 +59,6 @@ def execute(
         pass_fds: descriptors that the process holds open as long as it lives, such as that of a lock.
     """
     mark = uuid.uuid4().hex
-    usual_peak = _own_peak()
     try:
         _clear(job.folder)
         log = (job.folder / LOG).open("wb", buffering=0)
@@ -95,7 +96,7 @@ def execute(
         job,
         *_judged(job, watched.code, over, stuck, last),
         seconds=time.monotonic() - start,
-        peak_mib=watched.peak(usual_peak),
+        peak_mib=watched.peak(),
         worker=platform.node(),
     )
 
@@ -170,12 +171,12 @@ class _Watched:
         """Take its exit status, which it has or gets at once."""
         self._reaped(0)
 
-    def peak(self, usual: int) -> float | None:
+    def peak(self) -> float | None:
         """The most resident memory in MiB.
 
-        A process that is started from a larger one is told to have had as much as that, whose peak `usual` was.
+        A process that is started from a larger one is told to have had as much as that, up to what Linux counts late.
         """
-        most = self._usage if self._usage > usual else self._seen or self._usage
+        most = self._usage if self._usage > _own_peak() + _COUNTED_LATE else self._seen or self._usage
         return most / _MIB if most else None
 
     def _reaped(self, options: int) -> bool:
