@@ -9,10 +9,11 @@ version of a reference script. Whoever writes one does not know what perfmod wri
 the whole step as a CUDA graph. The patches hold lines of other people's scripts and are no part of this repository.
 
 Each script is tuned first. Then the script as written, as tuned and as made faster by hand are timed in turns, in
-processes that are warm at the same time, with new processes in each round. FILE gets a row for each script, after each
-script: the stack, its verdict, the three times of a step in every round, and how close the tuned script comes to the
-one by hand (1.0 is as fast). Rows of scripts that this run leaves out are kept. A journal in the folder of `--reports`
-lets a second call go on with the search. The exit code is 1 when a script was slower than 0.85 of the one by hand.
+processes that are warm at the same time, with new processes in each round. FILE gets a row for each script, once it is
+tuned and again once it is timed: the stack, its verdict, the three times of a step in every round, and how close the
+tuned script comes to the one by hand (1.0 is as fast). Rows of scripts that this run leaves out are kept. A journal in
+the folder of `--reports` lets a second call go on with the search. The exit code is 1 when a script was slower than
+0.85 of the one by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,39 +101,58 @@ class Settings:
     python: str
 
 
-def tuned(case: Case, settings: Settings, scratch: Path) -> dict[str, Any]:
-    """Tune a case, as `scratch` holds it then; its row."""
+def placed(case: Case, settings: Settings, scratch: Path) -> dict[str, Path]:
+    """The script of each variant, in `scratch`. Raises `LookupError` or `CalledProcessError`."""
+    found = {variant: case.place(variant, settings.sources, settings.hand, scratch) for variant in VARIANTS}
+    return {variant: path for variant, path in found.items() if path is not None}
+
+
+def tuned(case: Case, settings: Settings, script: Path, scratch: Path) -> dict[str, Any]:
+    """Tune a script, as it stands there afterwards; its row, without times."""
     started = time.perf_counter()
     row: dict[str, Any] = {"name": case.name, "verdict": "failed", "reason": ""}
-    paths: dict[str, Path] = {}
-    try:
-        for variant in VARIANTS:
-            path = case.place(variant, settings.sources, settings.hand, scratch)
-            if path is not None:
-                paths[variant] = path
-    except (LookupError, subprocess.CalledProcessError) as error:
-        return row | {"reason": f"not run: {error}"}
     reports = (settings.reports or scratch / "reports") / case.name
+    reports.mkdir(parents=True, exist_ok=True)
     options = ["--budget", settings.budget, "--allow", settings.allow, "--device", settings.device]
     options += ["--python", settings.python, "--report", str(reports.resolve()), "--write", "--output-format", "json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "perfmod", "tune", str(paths["tuned"]), *options, "--", *case.arguments],
-        # Not the script's folder, whose modules perfmod would meet.
-        cwd=scratch,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with (reports / "progress.txt").open("w+", encoding="utf-8") as progress:
+        done = subprocess.run(
+            [sys.executable, "-m", "perfmod", "tune", str(script), *options, "--verbose", "--", *case.arguments],
+            # Not the script's folder, whose modules perfmod would meet.
+            cwd=scratch,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=progress,
+            text=True,
+            check=False,
+        )
+        progress.seek(0)
+        said = progress.read()
     row["seconds"] = round(time.perf_counter() - started, 1)
     if done.returncode:
-        return row | {"reason": (done.stderr.strip().splitlines() or ["no output"])[-1]}
+        return row | {"reason": (said.strip().splitlines() or ["no output"])[-1]}
     found = json.loads(done.stdout)
     offers = {offer["numerics"]: {key: offer[key] for key in ("stack", "verdict", "reason", "ratio", "low", "high")}
               for offer in found["offers"]}  # fmt: skip
     row |= {"offers": offers, "best": found["best"], "trials": len(found["rows"]), "gpu": found["gpu"]}
-    row |= {"torch": found["torch"], "driver": found["driver"], "verdict": "proven" if found["best"] else "none"}
-    return row | timed(case, settings, paths)
+    return row | {
+        "torch": found["torch"],
+        "driver": found["driver"],
+        "verdict": "proven" if found["best"] else "none",
+    }
+
+
+def rows_of(case: Case, settings: Settings, scratch: Path) -> Iterator[dict[str, Any]]:
+    """The row of a case: first without times, so that something is left of it when the rest is cut off."""
+    try:
+        paths = placed(case, settings, scratch)
+    except (LookupError, subprocess.CalledProcessError) as error:
+        yield {"name": case.name, "verdict": "failed", "reason": f"not run: {error}"}
+        return
+    row = tuned(case, settings, paths["tuned"], scratch)
+    yield row
+    if row["verdict"] != "failed":
+        yield row | timed(case, settings, paths)
 
 
 def timed(case: Case, settings: Settings, paths: dict[str, Path]) -> dict[str, Any]:
@@ -210,7 +230,8 @@ def main() -> int:
     os.environ.setdefault("PERFMOD_CACHE_DIR", tempfile.mkdtemp(prefix="perfmod-tune-"))
     for case in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            results.add(tuned(case, settings, Path(folder).resolve()))
+            for row in rows_of(case, settings, Path(folder).resolve()):
+                results.add(row)
     rows = [results.rows[case.name] for case in chosen]
     show(rows, Console() if sys.stdout.isatty() else Console(width=160))
     return 0 if all(row.get("of_hand", 1.0) >= LEAST and row["verdict"] != "failed" for row in rows) else 1

@@ -151,7 +151,7 @@ def tune(
     def examine(settings: Settings) -> Sequence[Examined]:
         return examined([str(asked.script)], evolve(chosen, instead=(*every, *settings)))
 
-    with status("Tuning") as tell:
+    with status("Tuning", verbose=verbose) as tell:
         progress = Phases(tell)
         found = search(asked, terms, examine, progress)
     progress.end()

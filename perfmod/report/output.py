@@ -57,10 +57,19 @@ def console(*, stderr: bool) -> Console:
 
 
 @contextmanager
-def status(label: str) -> Iterator[Callable[[str], None]]:
-    """A function to tell what is done next; a terminal shows it, with the time that has passed."""
+def status(label: str, *, verbose: bool = False) -> Iterator[Callable[[str], None]]:
+    """A function to tell what is done next; a terminal shows it, with the time that has passed.
+
+    Elsewhere, as in the log of a job, it is a line with the seconds that have passed if `verbose`, and nothing if not.
+    """
     if not sys.stderr.isatty():
-        yield lambda _what: None
+        began = time.monotonic()
+
+        def line(what: str) -> None:
+            if verbose:
+                print(f"{label}, {time.monotonic() - began:.0f} s: {what}", file=sys.stderr, flush=True)
+
+        yield line
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
