@@ -44,7 +44,10 @@ from perfmod.verify.tree import Tree
 from perfmod.verify.verification import opened
 
 HERE = Path(__file__).resolve().parent
-REFERENCE = ("masked_loss", "cifar_resnet18")
+REFERENCE = {"masked_loss": None, "cifar_resnet18": None, "cifar_resnet18_1024": 1024}
+"""The batch size that is asked for; None for the script's own."""
+USUAL_BATCH = 32
+"""Of a reference script that is trained with another one."""
 VARIANTS = ("original", "tuned", "hand")
 LEAST = 0.85
 """Of the speed of the script by hand."""
@@ -56,6 +59,11 @@ class Case:
 
     name: str
     public: PublicScript | None = None
+
+    @property
+    def batch(self) -> int | None:
+        """The batch size to train with; None for the script's own."""
+        return REFERENCE.get(self.name)
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -115,6 +123,8 @@ def tuned(case: Case, settings: Settings, script: Path, scratch: Path) -> dict[s
     reports.mkdir(parents=True, exist_ok=True)
     options = ["--budget", settings.budget, "--allow", settings.allow, "--device", settings.device]
     options += ["--python", settings.python, "--report", str(reports.resolve()), "--write", "--output-format", "json"]
+    if case.batch is not None:
+        options += ["--batch", str(case.batch)]
     with (reports / "progress.txt").open("w+", encoding="utf-8") as progress:
         done = subprocess.run(
             [sys.executable, "-m", "perfmod", "tune", str(script), *options, "--verbose", "--", *case.arguments],
@@ -135,11 +145,8 @@ def tuned(case: Case, settings: Settings, script: Path, scratch: Path) -> dict[s
     offers = {offer["numerics"]: {key: offer[key] for key in ("stack", "verdict", "reason", "ratio", "low", "high")}
               for offer in found["offers"]}  # fmt: skip
     row |= {"offers": offers, "best": found["best"], "trials": len(found["rows"]), "gpu": found["gpu"]}
-    return row | {
-        "torch": found["torch"],
-        "driver": found["driver"],
-        "verdict": "proven" if found["best"] else "none",
-    }
+    row |= {"torch": found["torch"], "driver": found["driver"], "verdict": "proven" if found["best"] else "none"}
+    return row | {"as_written_ms": found["profile"]["step_ms"], "advice": found["advice"]}
 
 
 def rows_of(case: Case, settings: Settings, scratch: Path) -> Iterator[dict[str, Any]]:
@@ -177,6 +184,9 @@ def timed(case: Case, settings: Settings, paths: dict[str, Path]) -> dict[str, A
         sides = [
             Side(variant, trees[variant], path.relative_to(trees[variant].root)) for variant, path in paths.items()
         ]
+        if case.batch is not None:
+            # The loader of the script by hand has that size already.
+            verification.lab.batch = USUAL_BATCH, case.batch
         for _ in range(settings.rounds):
             for variant, (ran, _load) in zip(paths, verification.lab.time_by_turns(sides), strict=True):
                 reason = no_time(ran)

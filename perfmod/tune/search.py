@@ -115,10 +115,15 @@ class Search:
     def best(self, widest: Numerics) -> Stack:
         """The fastest stack of a class, as far as the budget allows to tell."""
         codes = self.space.within(widest)
-        wanted = codes - self.space.feeding
-        stack = self._lean(self._fastest(self._openings(codes), True), wanted - self.space.harmless, True)
+        feeding, wanted = codes & self.space.feeding, codes - self.space.feeding
+        stack = self._fastest(self._openings(codes))
+        # What decides most comes first, because the budget may not last for all.
+        fed = self._fed(stack.under(stack.codes - feeding), feeding) if self.bound is Bound.LOADER else None
+        stack = self._lean(stack, wanted - self.space.harmless, True)
         stack = self._grown(stack, wanted)
-        return self._fed(stack, codes & self.space.feeding)
+        if fed is None:
+            return self._fed(stack, feeding)
+        return Stack.of(stack.codes - feeding | fed.codes & feeding, stack.compile_mode, fed.workers)
 
     def trimmed(self, stack: Stack) -> Stack:
         """Without what is written by default and slows this stack down."""
@@ -149,8 +154,9 @@ class Search:
             compiled.sort(key=lambda stack: stack.compile_mode is not CompileMode.REDUCE_OVERHEAD)
         return list(dict.fromkeys([*compiled[:1], *eager, *compiled[1:]]))
 
-    def _fastest(self, stacks: Sequence[Stack], at_hand: bool) -> Stack:
-        trials = self._compared(stacks, at_hand)
+    def _fastest(self, stacks: Sequence[Stack]) -> Stack:
+        """Of the openings; those that lie so close together that another process would choose otherwise are as good."""
+        trials = self._timed(stacks, True)
         best = max(trials, key=self._gain, default=None)
         return best.stack if best is not None and self._gain(best) >= MOVES else Stack()
 

@@ -43,6 +43,8 @@ FOR_TRIALS: Final = 0.6
 """Share of the budget; the rest is for proofs."""
 _RUNS_OF_A_PROOF: Final = 10
 """So long as so many first runs of the original, at least."""
+_WITHOUT_ORIGINAL: Final = 0.6
+"""Share of the first proof's time that a second one is likely to take."""
 _PLAIN_STEPS: Final = 20
 _LONGEST_RUN: Final = 0.5
 """Share of the budget that a single run may take; and the seconds that it may take in any case."""
@@ -148,7 +150,7 @@ class _Tuner:
     _began: float = field(factory=time.monotonic)
     _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
     _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
-    _longest_proof: float = field(default=0.0, init=False)
+    _proofs: list[float] = field(factory=list, init=False)
     _is_whole: bool = field(default=True, init=False)
     _is_interrupted: bool = field(default=False, init=False)
 
@@ -232,9 +234,16 @@ class _Tuner:
                     break
 
     def _has_time(self) -> bool:
-        """Whether another proof is likely to end within the budget; the first one is made in any case."""
+        """Whether another proof is likely to end within the budget; the first one is made in any case.
+
+        The first takes longest: the original's runs are in it.
+        """
         left = self.terms.budget - (time.monotonic() - self._began)
-        return not self._longest_proof or self._longest_proof < left
+        return not self._proofs or self._likely_proof() < left
+
+    def _likely_proof(self) -> float:
+        """Seconds."""
+        return _WITHOUT_ORIGINAL * self._proofs[0] if len(self._proofs) == 1 else max(self._proofs[1:])
 
     def _measure_sizes(self, bench: Bench, profile: Breakdown) -> None:
         """Larger batches, if there is time, under the fastest stack that is proven, or as written."""
@@ -278,7 +287,7 @@ class _Tuner:
             self.verification.lab.progress(f"comparing the training under {stack}")
             began, rewriting = time.monotonic(), space.rewriting(stack)
             evidence, files = self.verification.of_best_stack(rewriting, is_settled=True)
-            self._longest_proof = max(self._longest_proof, time.monotonic() - began)
+            self._proofs.append(time.monotonic() - began)
             kept = _places(files)
             withdrawn = tuple(place for place in _places(rewriting.examined) if place not in kept)
             self.journal.note_proof(Proof(stack, evidence, withdrawn, bool(kept)))

@@ -159,6 +159,7 @@ def _one(kind: Kind, key: str, runs: Runs[Vectors], tolerance: Tolerance, course
     bends = kind.bends and not is_counter
     kink = kind.jump(_OF_ONE_TENSOR * tolerance.kink) * original.norm if bends else 0.0
     allowed = max(allowed, kink) if kind.late and not course.same_start else allowed
+    allowed = max(allowed, kind.sure * original.norm) if tolerance.coarse else allowed
     unclear = max(kink, allowed + turned if turned and kind.settled else 0.0)
     return Gap(key, spread, min(allowed, kind.sure * original.norm), original.norm, unclear=unclear)
 
