@@ -156,6 +156,15 @@ def test_the_loader_is_judged_by_itself() -> None:
     assert search(space, alike).best(Numerics.BITWISE).workers == 2
 
 
+def test_a_starved_step_is_fed_before_its_time_is_spent_otherwise() -> None:
+    space = FakeSpace(("PM201", "PM202", "PM301", "PM304", "PM305"))
+    cost = factors({"PM304": 0.8, "PM301": 0.9}, loader_ms=40.0)
+    asked = FakeBench(cost)
+    found = search(space, asked, Bound.LOADER).best(Numerics.PRECISION)
+    assert found.codes == {"PM201", "PM202", "PM301", "PM304"}
+    assert not asked.asked[2][1]
+
+
 def test_a_wider_class_has_to_be_faster() -> None:
     found = search(FakeSpace(("PM304", "PM301")), FakeBench(factors({"PM304": 0.8, "PM301": 0.99})))
     narrow, wide = Stack.of({"PM304"}), Stack.of({"PM301", "PM304"})

@@ -218,6 +218,15 @@ def test_half_precision_hides_no_gross_mistake(mutant: str, optimizer: str) -> N
     assert equality.verdict is Verdict.REFUTED, equality.reason
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.3, Verdict.PROVEN), (0.0, Verdict.REFUTED)])
+def test_half_types_that_come_in_may_move_one_tensor_far(factor: float, verdict: Verdict) -> None:
+    moved = with_digest(trained(), "gradients", 1, "0.norm.bias", scaled(factor))
+    assert judged(evolve(moved, half=True), Numerics.PRECISION).verdict is verdict
+    # Of an original that computes in half types itself, a control run tells how far it moves.
+    own = evolve(trained(), half=True)
+    assert judge(own, evolve(moved, half=True), controls(), Numerics.PRECISION).verdict is Verdict.REFUTED
+
+
 @pytest.mark.parametrize(("change", "reason"), [
     ({"steps": {"0": 11}}, "unequal numbers: 11 steps of optimizer 0, and 12 in the original"),
     ({"steps": {"0": 12, "1": 3}}, "unequal numbers: 3 steps of optimizer 1, and 0 in the original"),
