@@ -20,7 +20,9 @@ _PREVENTS = (
         r"\.(?:half|bfloat16)\(\)|\btorch\.(?:float16|half)\b|(?<!dtype=)\btorch\.bfloat16\b",
         "chooses a half type by itself",
     ),
-    (r"\.double\(\)|\btorch\.(?:float64|double)\b|\bset_default_dtype\b", "computes in float64"),
+    (r"\btorch\.(?:float64|double)\b|\bset_default_dtype\b", "computes in float64"),
+    # Sums of what was computed do not, as rules write them that read a value at the end instead of in every step.
+    (r"(?m:^(?!.*\+= .*\.double\(\)$).*(?<!\.detach\(\))\.double\(\))", "computes in float64"),
     (r"\bautograd\.Function\b", "defines a backward pass that may not take half types"),
     (r"\btorch\.(?:linalg|fft|special)\b|\bcomplex(?:64|128)?\b", "computes what half types are too short for"),
     (r"\bcreate_graph\s*=\s*True\b", "differentiates twice"),
