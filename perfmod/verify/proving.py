@@ -13,7 +13,17 @@ from perfmod.verify.courses import UNOBSERVED, compare_unobserved
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks, with_course
+from perfmod.verify.judging import (
+    ALIKE,
+    ALIKE_AND_DRAWN_ALIKE,
+    DRAWN_ALIKE,
+    SHORT_EPOCHS,
+    WITHOUT_DROPOUT,
+    WITHOUT_DROPOUT_DRAWN_ALIKE,
+    Controls,
+    judge_ranks,
+    with_course,
+)
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
 from perfmod.verify.outputs import figures_by_line
 from perfmod.verify.premises import DROPOUTS
@@ -103,6 +113,7 @@ class Prover:
             rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
             seen.update(self._observe(candidates, dict.fromkeys(rounding, _ALIKE)))
         judged = [self._judged(each, _of(at, seen)) for at, each in enumerate(candidates)]
+        self._draw_alike(candidates, seen, judged)
         for setting in _OTHERWISE_ALIKE:
             unlike = [at for at, each in enumerate(judged) if self._may_drop_otherwise(each, _of(at, seen))]
             seen.update(self._observe(candidates, dict.fromkeys(unlike, setting)))
@@ -115,20 +126,57 @@ class Prover:
             # How it was proven is told by the whole run.
             is_same = further.verdict is Verdict.PROVEN
             judged[at] = evolve(further, reason=judged[at].reason) if is_same else further
-        self._see_courses(candidates, judged)
+        for fills in (False, True):
+            self._see_courses(candidates, seen, judged, fills=fills)
         return judged
 
-    def _see_courses(self, candidates: Sequence[Candidate], judged: list[Equality]) -> None:
-        """Compare what is proven so far, in another precision, over many steps and with other seeds of the original."""
+    def _draw_alike(self, candidates: Sequence[Candidate], seen: _Seen, judged: list[Equality]) -> None:
+        """Compare those that drew other random numbers, and are not proven, where both sides get the same ones."""
+        unlike = [
+            at
+            for at, each in enumerate(candidates)
+            if each.numerics in _WIDER
+            and not self._is_spread(each.side)
+            and judged[at].verdict is not Verdict.PROVEN
+            and self._draws_otherwise(_of(at, seen))
+        ]
+        wanted = {at: _drawn_alike(candidates[at].numerics) for at in unlike}
+        seen.update(self._observe(candidates, wanted))
+        # What is another precision is not shown in float32.
+        precise = [
+            at
+            for at in unlike
+            if candidates[at].numerics is Numerics.PRECISION
+            and self._further(Numerics.ROUNDING, seen[at, wanted[at]], wanted[at]).verdict is Verdict.PROVEN
+        ]
+        formats = dict.fromkeys(precise, _WITHOUT_DROPOUT_DRAWN_ALIKE)
+        seen.update(self._observe(candidates, formats, Numerics.PRECISION))
+        for at in unlike:
+            judged[at] = self._judged(candidates[at], _of(at, seen))
+
+    def _draws_otherwise(self, seen: Mapping[Setting, Ran]) -> bool:
+        """Whether the sides draw other random numbers even where they are compared more closely."""
+        closer = [(ran, setting) for setting, ran in seen.items() if setting in (_WITHOUT_DROPOUT, _ALIKE)]
+        return any(ran.trouble is None and self._steps_drawn_otherwise(ran, setting) for ran, setting in closer)
+
+    def _see_courses(
+        self, candidates: Sequence[Candidate], seen: _Seen, judged: list[Equality], *, fills: bool
+    ) -> None:
+        """Compare what is proven so far, in another precision, over many steps and with other seeds of the original.
+
+        Those come first that draw what the original draws, then those that have to be given the same (`fills`).
+        """
         places = [
             at
             for at, each in enumerate(candidates)
-            if each.numerics is Numerics.PRECISION and judged[at].verdict is Verdict.PROVEN
+            if each.numerics is Numerics.PRECISION
+            and judged[at].verdict is Verdict.PROVEN
+            and (_WITHOUT_DROPOUT_DRAWN_ALIKE in _of(at, seen)) is fills
         ]
         steps = self.lab.course() if places else 0
         if not steps:
             return
-        plain = Setting(course=steps)
+        plain = Setting(course=steps, fills=fills)
         shaken = self._reactions(plain, Numerics.PRECISION)
         seeds = [evolve(plain, reseed=number) for number in range(1, 1 + _SEEDS[self.lab.request.quick])]
         own = [] if self._seen(plain) else [plain] * self._times(plain) + [*shaken, *seeds]
@@ -197,13 +245,15 @@ class Prover:
         judged = self._verdict(candidate.numerics, seen)
         return weigh_chance(judged, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0])
 
-    def _observe(self, candidates: Sequence[Candidate], wanted: Mapping[int, Setting]) -> _Seen:
-        """Further runs of candidates, by their places, and of the original beside them."""
+    def _observe(
+        self, candidates: Sequence[Candidate], wanted: Mapping[int, Setting], numerics: Numerics = Numerics.ROUNDING
+    ) -> _Seen:
+        """Further runs of candidates, by their places, and of the original beside them, to be judged as a class."""
         own = [
             each
             for setting in dict.fromkeys(wanted.values())
             if not self._seen(setting)
-            for each in (setting, setting, *self._reactions(setting, Numerics.ROUNDING))
+            for each in (setting, setting, *self._reactions(setting, numerics))
         ]
         sides = [(self.original, setting) for setting in own]
         sides += [(candidates[at].side, setting) for at, setting in wanted.items()]
@@ -221,15 +271,12 @@ class Prover:
         if not batches or original.ended == "exit":
             return {}
         short = Setting(epoch=max(2, round(batches * self.lab.epoch)))
-        return {
-            at: evolve(
-                short,
-                alike=max(setting.alike for setting in _of(at, seen)),
-                dropout=not self._is_spread(candidates[at].side),
-            )
-            for at in proven
-            if any(True for _ in seen[at, PLAIN].traces[0].batches())
-        }
+        found = {}
+        for at in proven:
+            if any(True for _ in seen[at, PLAIN].traces[0].batches()):
+                alike, fills = max((setting.alike, setting.fills) for setting in _of(at, seen))
+                found[at] = evolve(short, alike=alike, fills=fills, dropout=not self._is_spread(candidates[at].side))
+        return found
 
     def _ask_again(self) -> None:
         """Run the original until its bits differ, or often, and once where torch names what need not repeat its own."""
@@ -288,26 +335,30 @@ class Prover:
 
     def _times(self, setting: Setting) -> int:
         """How often the original is run in a setting: to compare it with itself, once and three times more."""
-        if setting in (PLAIN, _WITHOUT_DROPOUT, _ALIKE) or setting == Setting(course=setting.course):
+        is_course = setting == Setting(course=setting.course, fills=setting.fills)
+        if is_course or setting in (_WITHOUT_DROPOUT, _ALIKE):
             return 2 if self.lab.request.quick else 4
         return 1
 
     def _verdict(self, numerics: Numerics, seen: Mapping[Setting, Ran]) -> Equality:
         """What the runs of a candidate say, by their settings."""
         strict = {}
-        if _WITHOUT_DROPOUT in seen:
+        for setting in (each for each in _IN_OWN_FORMATS if each in seen):
             closeness: Numerics = numerics if numerics is Numerics.PRECISION else Numerics.ROUNDING
-            ran = seen[_WITHOUT_DROPOUT]
-            judged = self._worst(closeness, ran, _WITHOUT_DROPOUT)
-            strict[WITHOUT_DROPOUT] = self._unless_drawn(judged, ran, _WITHOUT_DROPOUT)
+            judged = self._worst(closeness, seen[setting], setting)
+            strict[_IN_OWN_FORMATS[setting]] = self._unless_drawn(judged, seen[setting], setting)
         for setting in (each for each in seen if each.alike or each.epoch):
-            name = SHORT_EPOCHS if setting.epoch else ALIKE
+            name = SHORT_EPOCHS if setting.epoch else ALIKE_AND_DRAWN_ALIKE if setting.fills else ALIKE
             closeness = Numerics.ROUNDING if setting.alike or not setting.dropout else numerics
-            if name == ALIKE or self._is_like_itself(closeness, setting):
+            if name != SHORT_EPOCHS or self._is_like_itself(closeness, setting):
                 # Of several ways to make them alike, the last is the one that succeeded, if any did.
                 strict[name] = self._further(closeness, seen[setting], setting)
         if numerics is Numerics.SAMPLING and _is_written_otherwise(strict, seen):
             del strict[WITHOUT_DROPOUT]
+        closest = strict.get(DRAWN_ALIKE) or strict.get(ALIKE_AND_DRAWN_ALIKE)
+        if closest is not None and closest.verdict is Verdict.PROVEN:
+            # Where the sides drew otherwise, there was nothing to compare.
+            strict = {name: each for name, each in strict.items() if not _lacks_same_draws(name, each)}
         return self._worst(numerics, seen[PLAIN], PLAIN, strict)
 
     def _is_like_itself(self, numerics: Numerics, setting: Setting) -> bool:
@@ -342,12 +393,15 @@ class Prover:
         decisive = next((check for check in judged.checks if check.verdict is Verdict.REFUTED), None)
         if judged.verdict is not Verdict.REFUTED or decisive is None or decisive.measured is None:
             return judged
-        pairs = zip(self._seen(setting)[0].traces, ran.traces, strict=False)
-        steps = [step for original, other in pairs for step in original.steps_drawn_otherwise(other)]
+        steps = self._steps_drawn_otherwise(ran, setting)
         if not steps:
             return judged
         reason = f"{judged.reason}; it draws other random numbers than the original, first in step {min(steps)}"
         return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+    def _steps_drawn_otherwise(self, ran: Ran, setting: Setting) -> list[int]:
+        pairs = zip(self._seen(setting)[0].traces, ran.traces, strict=False)
+        return [step for original, other in pairs for step in original.steps_drawn_otherwise(other)]
 
     def _worst(
         self,
@@ -395,6 +449,16 @@ _WITHOUT_DROPOUT: Final = Setting(dropout=False)
 _ALIKE: Final = Setting(alike=1)
 _OTHERWISE_ALIKE: Final = (Setting(alike=2), Setting(alike=3))
 """Tried where the sides do not correspond in the first way."""
+_DRAWN_ALIKE: Final = Setting(fills=True)
+_WITHOUT_DROPOUT_DRAWN_ALIKE: Final = Setting(dropout=False, fills=True)
+_ALIKE_AND_DRAWN_ALIKE: Final = Setting(alike=1, fills=True)
+"""Tried where one side draws elsewhere what the other draws."""
+_IN_OWN_FORMATS: Final = {
+    _WITHOUT_DROPOUT: WITHOUT_DROPOUT,
+    _DRAWN_ALIKE: DRAWN_ALIKE,
+    _WITHOUT_DROPOUT_DRAWN_ALIKE: WITHOUT_DROPOUT_DRAWN_ALIKE,
+}
+"""Closer conditions that leave number formats as they are."""
 
 
 def _of(at: int, seen: _Seen) -> dict[Setting, Ran]:
@@ -414,6 +478,18 @@ def _is_written_otherwise(strict: Mapping[str, Equality], seen: Mapping[Setting,
     doubt = next((check for check in without.checks if check.verdict is not Verdict.PROVEN), None)
     in_half = any(record["half"] for record in seen[PLAIN].records)
     return doubt is not None and doubt.name == DROPOUTS and not in_half
+
+
+def _drawn_alike(numerics: Numerics) -> Setting:
+    """In what setting a candidate of a class is compared that draws elsewhere; every bit counts, or rounding does."""
+    return _DRAWN_ALIKE if numerics is Numerics.BEHAVIOURAL else _ALIKE_AND_DRAWN_ALIKE
+
+
+def _lacks_same_draws(name: str, judged: Equality) -> bool:
+    """Whether a row is about nothing but a distance between sides that may have drawn otherwise."""
+    doubt = next((check for check in judged.checks if check.verdict is not Verdict.PROVEN), None)
+    is_distance = doubt is not None and doubt.measured is not None and doubt.name != DROPOUTS
+    return name in (WITHOUT_DROPOUT, ALIKE) and judged.verdict is Verdict.INCONCLUSIVE and is_distance
 
 
 def _closer(numerics: Numerics) -> tuple[Setting, ...]:
