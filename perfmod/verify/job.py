@@ -70,6 +70,8 @@ class Job:
         alike: E-run: what classes of rewrites may change is made alike on both sides: number formats, what dropout
             draws, what is compiled. 1, 2 and 3 are ways for random numbers to decide what is dropped, see the harness's
             `alike`; 0 leaves all as it is.
+        fills: E-run: tensors and arrays get the same random numbers, whether NumPy or torch draws them and on whatever
+            device, see the harness's `fills`.
         epoch: E-run: batches that a loader hands out at most in an epoch; 0 for all.
         by_hand: so many backward passes are a step, in a script that makes no optimizer (E-run: each, of the same
             parameters); 0 where optimizers step.
@@ -114,6 +116,7 @@ class Job:
     dropout: bool = True
     deterministic: bool = False
     alike: int = 0
+    fills: bool = False
     epoch: int = 0
     by_hand: int = 0
     bare: bool = False

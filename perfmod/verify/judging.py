@@ -48,10 +48,16 @@ _BATCHES: Final = "batches"
 _CHANGING: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
 """Classes that change results, so that only a few steps can be compared."""
 _REPORTED: Final = (Numerics.SAMPLING, Numerics.BEHAVIOURAL)
-"""Classes whose distances are shown beside the control and decide nothing; `precision` is one where something drops."""
+"""Classes whose distances are shown beside the control and decide nothing; `precision` is one where something drops, or
+other random numbers are drawn.
+"""
 WITHOUT_DROPOUT: Final = "without dropout"
 ALIKE: Final = "in float32 and with the same dropout"
+DRAWN_ALIKE: Final = "with the same random numbers"
+WITHOUT_DROPOUT_DRAWN_ALIKE: Final = "without dropout and with the same random numbers"
+ALIKE_AND_DRAWN_ALIKE: Final = "in float32 and with the same random numbers"
 """Conditions under which both sides are compared more closely where their class lets them differ."""
+_CLOSER: Final = (WITHOUT_DROPOUT, ALIKE, DRAWN_ALIKE, WITHOUT_DROPOUT_DRAWN_ALIKE, ALIKE_AND_DRAWN_ALIKE)
 SHORT_EPOCHS: Final = "with short epochs"
 """What comes behind an epoch is compared as well: the next one, evaluations, schedules, the script's end."""
 OVER_A_COURSE: Final = "over many steps"
@@ -92,7 +98,7 @@ def judge(
         controls: further runs of the original.
         numerics: the widest class of what was rewritten.
         strict: the judgements of both sides under further conditions: `SHORT_EPOCHS`, and for the classes `sampling`
-            and `precision` closer ones, which are `WITHOUT_DROPOUT` and `ALIKE`.
+            and `precision` closer ones: `WITHOUT_DROPOUT`, `ALIKE`, and those in which the same numbers are drawn.
     """
     runs = Runs(
         original,
@@ -100,7 +106,9 @@ def judge(
         controls.repeats,
         tuple(trace for trace in controls.perturbed if _comparable(original, trace)),
     )
-    reported = numerics in _REPORTED or (numerics is Numerics.PRECISION and _dropout_matters(original, strict))
+    is_drawn_otherwise = bool(_closer(strict) and original.steps_drawn_otherwise(rewritten))
+    is_excused = is_drawn_otherwise or _dropout_matters(original, strict)
+    reported = numerics in _REPORTED or (numerics is Numerics.PRECISION and is_excused)
     checks, weighing = _checks(runs, controls.double, numerics, reported=reported)
     for name, judged in strict.items():
         verdict = Check(name, judged.verdict, reason=f"{name}: {judged.reason}")
@@ -301,6 +309,8 @@ def _reservation(numerics: Numerics, strict: Mapping[str, Equality], checks: Seq
     A training whose every bit is that of the original does not change, whatever it shows.
     """
     reason = ""
+    if DRAWN_ALIKE in strict:
+        checks = [check for judged in strict.values() for check in judged.checks]
     if numerics is Numerics.BEHAVIOURAL and any(check.measured for check in checks):
         reason = "the rewrite changes the training itself; only a full training shows whether the result is as good"
     elif numerics is Numerics.SAMPLING and not _closer(strict):
@@ -310,7 +320,7 @@ def _reservation(numerics: Numerics, strict: Mapping[str, Equality], checks: Seq
 
 def _closer(strict: Mapping[str, Equality]) -> list[str]:
     """The conditions under which both sides were compared more closely."""
-    return [name for name in (WITHOUT_DROPOUT, ALIKE) if name in strict]
+    return [name for name in _CLOSER if name in strict]
 
 
 def _summary(checks: Sequence[Check], original: Trace, strict: Mapping[str, Equality]) -> str:

@@ -61,6 +61,7 @@ class Setting:
     dropout: bool = True
     deterministic: bool = False
     alike: int = 0
+    fills: bool = False
     epoch: int = 0
     reseed: int = 0
     course: int = 0

@@ -9,22 +9,29 @@ from typing import Final, TypeAlias
 from attrs import define, evolve, field, frozen
 
 from perfmod.transforms.finding import Numerics
+from perfmod.verify import conditions
 from perfmod.verify.courses import UNOBSERVED, compare_unobserved
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import SEED
-from perfmod.verify.judging import ALIKE, SHORT_EPOCHS, WITHOUT_DROPOUT, Controls, judge_ranks, with_course
+from perfmod.verify.judging import (
+    ALIKE,
+    ALIKE_AND_DRAWN_ALIKE,
+    DRAWN_ALIKE,
+    SHORT_EPOCHS,
+    WITHOUT_DROPOUT,
+    Controls,
+    judge_ranks,
+    with_course,
+)
 from perfmod.verify.laboratory import PLAIN, Laboratory, Setting
 from perfmod.verify.outputs import figures_by_line
-from perfmod.verify.premises import DROPOUTS
 from perfmod.verify.repeatability import may_be_chance, repeats_itself, weigh_chance
 from perfmod.verify.running import Ran, Unobserved
 from perfmod.verify.runs import Runs
 from perfmod.verify.sides import ORIGINAL, REWRITTEN, Side
 from perfmod.verify.spreading import judge_spread
 
-_WIDER: Final = (Numerics.SAMPLING, Numerics.PRECISION, Numerics.BEHAVIOURAL)
-"""Classes that are also judged without dropout, or are not judged at all."""
 _HALF_PRECISION: Final = 2.0**15
 """Rounding units of float32 in one of bfloat16, the coarsest type that a rewrite brings in."""
 _PATIENCE: Final = 10
@@ -35,6 +42,8 @@ _IN_DOUBT: Final = 8
 """Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
 _SEEDS: Final = {False: 5, True: 3}
 """Other seeds with which the original is run to judge another precision over many steps; and with `--quick`."""
+_TWICE: Final = 2
+"""To compare the original with itself."""
 _ALONE: Final = 2
 """Runs of the original in which nobody looks on."""
 _TOGETHER: Final = 3
@@ -101,9 +110,10 @@ class Prover:
         if any(record["half"] for record in self._seen(PLAIN)[0].records):
             # Those that claim to round as the original does are compared in float32, too.
             rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
-            seen.update(self._observe(candidates, dict.fromkeys(rounding, _ALIKE)))
+            seen.update(self._observe(candidates, dict.fromkeys(rounding, conditions.ALIKE)))
         judged = [self._judged(each, _of(at, seen)) for at, each in enumerate(candidates)]
-        for setting in _OTHERWISE_ALIKE:
+        self._draw_alike(candidates, seen, judged)
+        for setting in conditions.OTHERWISE_ALIKE:
             unlike = [at for at, each in enumerate(judged) if self._may_drop_otherwise(each, _of(at, seen))]
             seen.update(self._observe(candidates, dict.fromkeys(unlike, setting)))
             for at in unlike:
@@ -115,20 +125,58 @@ class Prover:
             # How it was proven is told by the whole run.
             is_same = further.verdict is Verdict.PROVEN
             judged[at] = evolve(further, reason=judged[at].reason) if is_same else further
-        self._see_courses(candidates, judged)
+        for fills in (False, True):
+            self._see_courses(candidates, seen, judged, fills=fills)
         return judged
 
-    def _see_courses(self, candidates: Sequence[Candidate], judged: list[Equality]) -> None:
-        """Compare what is proven so far, in another precision, over many steps and with other seeds of the original."""
+    def _draw_alike(self, candidates: Sequence[Candidate], seen: _Seen, judged: list[Equality]) -> None:
+        """Compare those that drew other random numbers, and are not proven, where both sides get the same ones."""
+        unlike = [
+            at
+            for at, each in enumerate(candidates)
+            if each.numerics in conditions.WIDER
+            and not self._is_spread(each.side)
+            and judged[at].verdict is not Verdict.PROVEN
+            and self._draws_otherwise(_of(at, seen))
+        ]
+        wanted = {at: conditions.drawn_alike(candidates[at].numerics) for at in unlike}
+        seen.update(self._observe(candidates, wanted))
+        for numerics in (Numerics.SAMPLING, Numerics.PRECISION):
+            # What a number format changes is not shown in float32.
+            further = [
+                at
+                for at in unlike
+                if candidates[at].numerics is numerics
+                and self._further(Numerics.ROUNDING, seen[at, wanted[at]], wanted[at]).verdict is Verdict.PROVEN
+            ]
+            in_own_formats = dict.fromkeys(further, conditions.WITHOUT_DROPOUT_DRAWN_ALIKE)
+            seen.update(self._observe(candidates, in_own_formats, conditions.closeness(numerics)))
+        for at in unlike:
+            judged[at] = self._judged(candidates[at], _of(at, seen))
+
+    def _draws_otherwise(self, seen: Mapping[Setting, Ran]) -> bool:
+        """Whether the sides draw other random numbers even where they are compared more closely."""
+        closer = [each for each in (conditions.WITHOUT_DROPOUT, conditions.ALIKE) if each in seen]
+        return any(self._steps_drawn_otherwise(seen[each], each) for each in closer if seen[each].trouble is None)
+
+    def _see_courses(
+        self, candidates: Sequence[Candidate], seen: _Seen, judged: list[Equality], *, fills: bool
+    ) -> None:
+        """Compare what is proven so far, in another precision, over many steps and with other seeds of the original.
+
+        Those come first that draw what the original draws, then those that have to be given the same (`fills`).
+        """
         places = [
             at
             for at, each in enumerate(candidates)
-            if each.numerics is Numerics.PRECISION and judged[at].verdict is Verdict.PROVEN
+            if each.numerics is Numerics.PRECISION
+            and judged[at].verdict is Verdict.PROVEN
+            and (conditions.WITHOUT_DROPOUT_DRAWN_ALIKE in _of(at, seen)) is fills
         ]
         steps = self.lab.course() if places else 0
         if not steps:
             return
-        plain = Setting(course=steps)
+        plain = Setting(course=steps, fills=fills)
         shaken = self._reactions(plain, Numerics.PRECISION)
         seeds = [evolve(plain, reseed=number) for number in range(1, 1 + _SEEDS[self.lab.request.quick])]
         own = [] if self._seen(plain) else [plain] * self._times(plain) + [*shaken, *seeds]
@@ -195,16 +243,16 @@ class Prover:
             return judged
         self._ask_again()
         judged = self._verdict(candidate.numerics, seen)
-        return weigh_chance(judged, self._seen(PLAIN), self._seen(_DETERMINISTIC)[0])
+        return weigh_chance(judged, self._seen(PLAIN), self._seen(conditions.DETERMINISTIC)[0])
 
-    def _observe(self, candidates: Sequence[Candidate], wanted: Mapping[int, Setting]) -> _Seen:
-        """Further runs of candidates, by their places, and of the original beside them."""
-        own = [
-            each
-            for setting in dict.fromkeys(wanted.values())
-            if not self._seen(setting)
-            for each in (setting, setting, *self._reactions(setting, Numerics.ROUNDING))
-        ]
+    def _observe(
+        self, candidates: Sequence[Candidate], wanted: Mapping[int, Setting], numerics: Numerics = Numerics.ROUNDING
+    ) -> _Seen:
+        """Further runs of candidates, by their places, and of the original beside them, to be judged as a class."""
+        own: list[Setting] = []
+        for setting in dict.fromkeys(wanted.values()):
+            own += [setting] * (_TWICE - len(self._seen(setting)))
+            own += [each for each in self._reactions(setting, numerics) if not self._seen(each)]
         sides = [(self.original, setting) for setting in own]
         sides += [(candidates[at].side, setting) for at, setting in wanted.items()]
         found = self.lab.watch(sides, self.seed)
@@ -221,23 +269,21 @@ class Prover:
         if not batches or original.ended == "exit":
             return {}
         short = Setting(epoch=max(2, round(batches * self.lab.epoch)))
-        return {
-            at: evolve(
-                short,
-                alike=max(setting.alike for setting in _of(at, seen)),
-                dropout=not self._is_spread(candidates[at].side),
-            )
-            for at in proven
-            if any(True for _ in seen[at, PLAIN].traces[0].batches())
-        }
+        found = {}
+        for at in proven:
+            if any(True for _ in seen[at, PLAIN].traces[0].batches()):
+                alike, fills = max((setting.alike, setting.fills) for setting in _of(at, seen))
+                found[at] = evolve(short, alike=alike, fills=fills, dropout=not self._is_spread(candidates[at].side))
+        return found
 
     def _ask_again(self) -> None:
         """Run the original until its bits differ, or often, and once where torch names what need not repeat its own."""
         seen = self._seen(PLAIN)
         while len(seen) < _IN_DOUBT and repeats_itself(seen):
             seen += self.lab.watch([(self.original, PLAIN)] * min(_TOGETHER, _IN_DOUBT - len(seen)), self.seed)
-        if not self._seen(_DETERMINISTIC):
-            self._seen(_DETERMINISTIC).extend(self.lab.watch([(self.original, _DETERMINISTIC)], self.seed))
+        if not self._seen(conditions.DETERMINISTIC):
+            again = self.lab.watch([(self.original, conditions.DETERMINISTIC)], self.seed)
+            self._seen(conditions.DETERMINISTIC).extend(again)
 
     def _observe_original(self, setting: Setting) -> None:
         seen = self._seen(setting)
@@ -258,7 +304,7 @@ class Prover:
 
     def _closer(self, candidate: Candidate) -> tuple[Setting, ...]:
         """In what other settings a candidate is compared with the original; parts of a batch drop otherwise."""
-        closer = _closer(candidate.numerics)
+        closer = conditions.closer(candidate.numerics)
         return closer[:1] if self._is_spread(candidate.side) else closer
 
     def _controls(self, candidates: Sequence[Candidate]) -> list[Setting]:
@@ -268,13 +314,13 @@ class Prover:
         if classes - {Numerics.BITWISE}:
             settings += self._reactions(PLAIN, Numerics.ROUNDING)
             if not self.lab.request.quick:
-                settings.append(_DOUBLE)
+                settings.append(conditions.DOUBLE)
         for setting in dict.fromkeys(setting for each in candidates for setting in self._closer(each)):
             settings += [setting, *self._reactions(setting, Numerics.ROUNDING)]
         if Numerics.PRECISION in classes:
             settings += [
                 *self._reactions(PLAIN, Numerics.PRECISION),
-                *self._reactions(_WITHOUT_DROPOUT, Numerics.PRECISION),
+                *self._reactions(conditions.WITHOUT_DROPOUT, Numerics.PRECISION),
             ]
         return settings
 
@@ -288,26 +334,29 @@ class Prover:
 
     def _times(self, setting: Setting) -> int:
         """How often the original is run in a setting: to compare it with itself, once and three times more."""
-        if setting in (PLAIN, _WITHOUT_DROPOUT, _ALIKE) or setting == Setting(course=setting.course):
+        is_course = setting == Setting(course=setting.course, fills=setting.fills)
+        if is_course or setting in (conditions.WITHOUT_DROPOUT, conditions.ALIKE):
             return 2 if self.lab.request.quick else 4
         return 1
 
     def _verdict(self, numerics: Numerics, seen: Mapping[Setting, Ran]) -> Equality:
         """What the runs of a candidate say, by their settings."""
         strict = {}
-        if _WITHOUT_DROPOUT in seen:
-            closeness: Numerics = numerics if numerics is Numerics.PRECISION else Numerics.ROUNDING
-            ran = seen[_WITHOUT_DROPOUT]
-            judged = self._worst(closeness, ran, _WITHOUT_DROPOUT)
-            strict[WITHOUT_DROPOUT] = self._unless_drawn(judged, ran, _WITHOUT_DROPOUT)
+        for setting in (each for each in conditions.IN_OWN_FORMATS if each in seen):
+            judged = self._further(conditions.closeness(numerics), seen[setting], setting)
+            strict[conditions.IN_OWN_FORMATS[setting]] = self._unless_drawn(judged, seen[setting], setting)
         for setting in (each for each in seen if each.alike or each.epoch):
-            name = SHORT_EPOCHS if setting.epoch else ALIKE
-            closeness = Numerics.ROUNDING if setting.alike or not setting.dropout else numerics
-            if name == ALIKE or self._is_like_itself(closeness, setting):
+            name = SHORT_EPOCHS if setting.epoch else ALIKE_AND_DRAWN_ALIKE if setting.fills else ALIKE
+            closeness: Numerics = Numerics.ROUNDING if setting.alike or not setting.dropout else numerics
+            if name != SHORT_EPOCHS or self._is_like_itself(closeness, setting):
                 # Of several ways to make them alike, the last is the one that succeeded, if any did.
                 strict[name] = self._further(closeness, seen[setting], setting)
-        if numerics is Numerics.SAMPLING and _is_written_otherwise(strict, seen):
+        if numerics is Numerics.SAMPLING and conditions.is_written_otherwise(strict, seen[PLAIN]):
             del strict[WITHOUT_DROPOUT]
+        closest = strict.get(DRAWN_ALIKE) or strict.get(ALIKE_AND_DRAWN_ALIKE)
+        if closest is not None and closest.verdict is Verdict.PROVEN:
+            # Where the sides drew otherwise, there was nothing to compare.
+            strict = {name: each for name, each in strict.items() if not conditions.lacks_same_draws(name, each)}
         return self._worst(numerics, seen[PLAIN], PLAIN, strict)
 
     def _is_like_itself(self, numerics: Numerics, setting: Setting) -> bool:
@@ -318,21 +367,21 @@ class Prover:
         """Whether nothing but what dropout drops may be what the sides were not alike in."""
         found = {check.name: check.verdict for check in judged.checks}
         # A class that has to drop what the original drops is not run without dropout.
-        if _WITHOUT_DROPOUT not in seen or found.get(WITHOUT_DROPOUT) is Verdict.REFUTED:
+        if conditions.WITHOUT_DROPOUT not in seen or found.get(WITHOUT_DROPOUT) is Verdict.REFUTED:
             return False
         if found.get(ALIKE, Verdict.PROVEN) is Verdict.PROVEN:
             return False
-        runs = (*self._seen(_WITHOUT_DROPOUT), seen[_WITHOUT_DROPOUT])
+        runs = (*self._seen(conditions.WITHOUT_DROPOUT), seen[conditions.WITHOUT_DROPOUT])
         return any(trace.left_out is None or trace.left_out for ran in runs for trace in ran.traces)
 
     def _further(self, numerics: Numerics, ran: Ran, setting: Setting) -> Equality:
         """The judgement under a further condition; one that makes both sides alike leaves nothing to excuse."""
         judged = self._worst(numerics, ran, setting)
-        if judged.verdict is not Verdict.REFUTED or not setting.alike:
+        if judged.verdict is not Verdict.REFUTED or not (setting.alike or setting.fills):
             return judged
         if ran.trouble is not None:
             return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=f"it cannot be run so: {ran.trouble.reason}")
-        if any(record["half"] for record in ran.records):
+        if setting.alike and any(record["half"] for record in ran.records):
             reason = f"{judged.reason}; it computes in half types of its own, which hide a change of the training"
             return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
         return self._unless_drawn(judged, ran, setting)
@@ -342,12 +391,15 @@ class Prover:
         decisive = next((check for check in judged.checks if check.verdict is Verdict.REFUTED), None)
         if judged.verdict is not Verdict.REFUTED or decisive is None or decisive.measured is None:
             return judged
-        pairs = zip(self._seen(setting)[0].traces, ran.traces, strict=False)
-        steps = [step for original, other in pairs for step in original.steps_drawn_otherwise(other)]
+        steps = self._steps_drawn_otherwise(ran, setting)
         if not steps:
             return judged
         reason = f"{judged.reason}; it draws other random numbers than the original, first in step {min(steps)}"
         return evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
+
+    def _steps_drawn_otherwise(self, ran: Ran, setting: Setting) -> list[int]:
+        pairs = zip(self._seen(setting)[0].traces, ran.traces, strict=False)
+        return [step for original, other in pairs for step in original.steps_drawn_otherwise(other)]
 
     def _worst(
         self,
@@ -376,7 +428,7 @@ class Prover:
             for each in self._seen(key)
             if each.trouble is None
         ]
-        doubles = [each.traces for each in self._seen(_DOUBLE) if each.trouble is None and setting == PLAIN]
+        doubles = [each.traces for each in self._seen(conditions.DOUBLE) if each.trouble is None and setting == PLAIN]
         controls = [
             Controls(
                 tuple(each[rank] for each in repeats if rank < len(each)),
@@ -389,38 +441,9 @@ class Prover:
         return (judge_spread if several else judge_ranks)(original, ran.traces, controls, numerics, strict or {})
 
 
-_DOUBLE: Final = Setting(double=True)
-_DETERMINISTIC: Final = Setting(deterministic=True)
-_WITHOUT_DROPOUT: Final = Setting(dropout=False)
-_ALIKE: Final = Setting(alike=1)
-_OTHERWISE_ALIKE: Final = (Setting(alike=2), Setting(alike=3))
-"""Tried where the sides do not correspond in the first way."""
-
-
 def _of(at: int, seen: _Seen) -> dict[Setting, Ran]:
     """The runs of one candidate."""
     return {setting: ran for (place, setting), ran in seen.items() if place == at}
-
-
-def _is_written_otherwise(strict: Mapping[str, Equality], seen: Mapping[Setting, Ran]) -> bool:
-    """Whether what one side drops by a function of torch, and the other by arithmetic, is the same in the end.
-
-    Only what torch drops can be left out, so that the sides do not correspond without it; with the same random numbers
-    they do.
-    """
-    alike, without = strict.get(ALIKE), strict.get(WITHOUT_DROPOUT)
-    if alike is None or without is None or alike.verdict is not Verdict.PROVEN:
-        return False
-    doubt = next((check for check in without.checks if check.verdict is not Verdict.PROVEN), None)
-    in_half = any(record["half"] for record in seen[PLAIN].records)
-    return doubt is not None and doubt.name == DROPOUTS and not in_half
-
-
-def _closer(numerics: Numerics) -> tuple[Setting, ...]:
-    """In what other settings a candidate of a class is compared with the original."""
-    if numerics not in _WIDER:
-        return ()
-    return (_WITHOUT_DROPOUT,) if numerics is Numerics.BEHAVIOURAL else (_WITHOUT_DROPOUT, _ALIKE)
 
 
 def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -> Equality:

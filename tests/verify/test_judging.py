@@ -16,7 +16,15 @@ from traced_training import Recipe, renamed, scaled, train, with_digest, with_ev
 
 from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
-from perfmod.verify.judging import ALIKE, WITHOUT_DROPOUT, Controls, judge, judge_ranks
+from perfmod.verify.judging import (
+    ALIKE,
+    ALIKE_AND_DRAWN_ALIKE,
+    DRAWN_ALIKE,
+    WITHOUT_DROPOUT,
+    Controls,
+    judge,
+    judge_ranks,
+)
 from perfmod.verify.trace import Backward, Batch, Event, Forward, Leaf, Step, Trace
 
 STEPS = 12
@@ -644,6 +652,26 @@ def test_precision_is_proven_without_dropout_where_something_drops() -> None:
     assert judge(trained(), drawn_anew, controls(), Numerics.PRECISION).verdict is Verdict.REFUTED
     refuted = without_dropout(evolve(without[WITHOUT_DROPOUT], verdict=Verdict.REFUTED))
     assert judge(trained(), trained(), controls(), Numerics.PRECISION, refuted).verdict is Verdict.REFUTED
+
+
+def test_precision_is_judged_by_what_draws_the_same() -> None:
+    drawn_anew = evolve(trained(head=lambda step, x: x * (1.0 + 0.2 * math.sin(step))), drawn=("other",))
+    original = evolve(trained(), drawn=("own",))
+    for strict, verdict in (
+        ({ALIKE_AND_DRAWN_ALIKE: judged(trained(reordered=True))}, Verdict.PROVEN),
+        ({ALIKE_AND_DRAWN_ALIKE: judged(trained(lr=0.06))}, Verdict.REFUTED),
+        ({}, Verdict.REFUTED),
+    ):
+        equality = judge(original, drawn_anew, controls(), Numerics.PRECISION, strict)
+        assert equality.verdict is verdict
+        assert equality.reason.startswith("in float32 and with the same random numbers: ") is bool(strict)
+
+
+def test_another_behaviour_is_proven_where_the_same_draws_give_the_same_bits() -> None:
+    drawn_anew = trained(head=lambda step, x: x * (1.0 + 0.2 * math.sin(step)))
+    for same, verdict in ((trained(), Verdict.PROVEN), (trained(reordered=True), Verdict.INCONCLUSIVE)):
+        strict = {DRAWN_ALIKE: judged(same)}
+        assert judge(trained(), drawn_anew, controls(), Numerics.BEHAVIOURAL, strict).verdict is verdict
 
 
 def test_as_much_is_dropped() -> None:

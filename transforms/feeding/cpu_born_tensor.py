@@ -29,6 +29,8 @@ Arrays of NumPy that become a tensor at once are made on the device, too. Of its
     z = torch.from_numpy(np.random.normal(0, 1, (n, 100))).float().to(device)
     z = torch.randn(n, 100, device=device)
 
+`perfmod verify` compares a training that draws on the device with the original by giving both the same random numbers.
+
 Tensors in a `Variable` are of low impact, and so are lengths for `pack_padded_sequence`, which needs them on the CPU.
 
 This is rewritten in the steps of a training or evaluation, in forward passes, and in functions and methods that these

@@ -29,6 +29,7 @@ class Job:
     dropout: bool
     deterministic: bool
     alike: int
+    fills: bool
     epoch: int
     by_hand: int
     bare: bool

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
-from . import alike, halves, patching, scaling, seeding, short_epochs, spreading, unseen
+from . import alike, fills, halves, patching, scaling, seeding, short_epochs, spreading, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
@@ -59,6 +59,8 @@ def begin(job: Job) -> None:
         short_epochs.begin(job.epoch)
     if job.alike:
         alike.begin(job.alike)
+    if job.fills:
+        fills.begin()
     Recorder(job, workers).begin()
 
 

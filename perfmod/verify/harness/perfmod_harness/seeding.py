@@ -11,7 +11,7 @@ import operator
 import random
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Iterator, Sequence
 
 from . import patching
 
@@ -22,10 +22,22 @@ if TYPE_CHECKING:
 
 
 class _Place:
-    """What is going on at present, and how many seeds have been asked for in it."""
+    """What is going on at present; its attributes are replaced, and never changed in place.
+
+    Attributes:
+        asked: how many seeds have been asked for in it.
+        filled: how many fills of a kind there were, and what tells their sizes apart; see `seed_of_fill`.
+        begun: a number for what the script itself has begun a stream anew with in it, and how often it has.
+    """
 
     key: tuple[Any, ...] = ()
     asked = 0
+    filled: ClassVar[dict[tuple[Any, ...], tuple[int, int]]] = {}
+    begun: ClassVar[dict[str, tuple[int, int]]] = {}
+
+    @classmethod
+    def enter(cls, *key: Any) -> None:
+        cls.key, cls.asked, cls.filled, cls.begun = key, 0, {}, {}
 
 
 def mixed(*parts: Any) -> int:
@@ -44,11 +56,39 @@ def place() -> tuple[Any, ...]:
     return _Place.key
 
 
+def seed_of_fill(stream: str, family: str, count: int) -> int:
+    """A seed for the next tensor or array that is filled with so many numbers of a family of distributions.
+
+    It depends on the place and on how many fills of the family came before in it, whichever stream they would have
+    drawn from. What is filled from a stream that the script has begun anew in this place is counted from there, and
+    depends on what it was begun with.
+    """
+    begun = _Place.begun.get(stream)
+    kind = (family,) if begun is None else (family, begun)
+    number, sizes = _Place.filled.get(kind, (0, 0))
+    _Place.filled = {**_Place.filled, kind: (number + 1, mixed(sizes, count))}
+    start = _Place.key if begun is None else (*_Place.key[:1], "begun", begun[0])
+    return mixed(*start, "fill", family, number)
+
+
+def note_begun(streams: Sequence[str], *what: Any) -> None:
+    """The script has begun streams anew. At its start that counts for nothing: fills follow the seed of the run."""
+    if _Place.key[1:]:
+        number = mixed(*what)
+        _Place.begun = {**_Place.begun, **{stream: (number, _times_begun(stream) + 1) for stream in streams}}
+
+
+def _times_begun(stream: str) -> int:
+    return _Place.begun[stream][1] if stream in _Place.begun else 0
+
+
 def positions() -> dict[str, float]:
     """Tells apart where the streams of the host stand, by whose they are; moves them on."""
     import torch
 
-    found = {"Python's": random.random(), "torch's": float(torch.rand((), device="cpu"))}
+    # Whoever stands in for `rand` leaves that of a given generator alone.
+    of_torch = torch.rand((), device="cpu", generator=torch.default_generator)
+    found = {"Python's": random.random(), "torch's": float(of_torch)}
     numpy = _numpy_random()
     return found if numpy is None else {**found, "NumPy's": float(numpy.random_sample())}
 
@@ -58,12 +98,12 @@ def drawn() -> str:
     import torch
 
     on_devices = [generator.get_state().tolist() for generator in torch.cuda.default_generators]
-    return f"{mixed(positions(), on_devices):x}"
+    return f"{mixed(positions(), on_devices, sorted(_Place.filled.items(), key=repr)):x}"
 
 
 def pin_python(seed: int, shift: int = 0) -> None:
     """Seed Python's stream, and let no later call leave the seed to chance; `shift` is added to what others seed."""
-    _Place.key = (seed,)
+    _Place.enter(seed)
     patching.around(random, "seed", lambda seed, a=None, *rest: seed(fresh() if a is None else a, *rest))
     random.seed(mixed(seed, "python"))
     _shift(random, "seed", shift)
@@ -114,21 +154,21 @@ def seed_everything(*key: Any) -> None:
     """Begin all streams anew, on every device."""
     import torch
 
-    seed_host(*key)
     torch.manual_seed(mixed(*key))
+    seed_host(*key)
 
 
 def seed_host(*key: Any) -> None:
     """Begin the streams anew that are drawn from on the CPU; workers of a loader must not touch a device."""
     import torch
 
-    _Place.key, _Place.asked = key, 0
     number = mixed(*key)
     random.seed(number)
     numpy = _numpy_random()
     if numpy is not None:
         numpy.seed(number % 2**32)
     torch.default_generator.manual_seed(number)
+    _Place.enter(*key)  # last: it was not the script that began them
 
 
 def _numpy_random() -> Any:
@@ -143,7 +183,7 @@ class _State:
     def __init__(self, generators: Sequence[Generator]) -> None:
         import torch
 
-        self._place = _Place.key, _Place.asked
+        self._place = _Place.key, _Place.asked, _Place.filled, _Place.begun
         self._python = random.getstate()
         numpy = _numpy_random()
         self._numpy = None if numpy is None else numpy.get_state()
@@ -154,13 +194,13 @@ class _State:
         """Go back there."""
         import torch
 
-        _Place.key, _Place.asked = self._place
         random.setstate(self._python)
         if self._numpy is not None:
             _numpy_random().set_state(self._numpy)
         torch.default_generator.set_state(self._torch)
         for generator, state in self._generators:
             generator.set_state(state)
+        _Place.key, _Place.asked, _Place.filled, _Place.begun = self._place
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator
 
 from . import after_import
 
-_SEEN_THROUGH = frozenset(["alike", "calls", "compiling", "dropout", "patching"])
+_SEEN_THROUGH = frozenset(["alike", "calls", "compiling", "dropout", "fills", "patching"])
 
 # The module that knows the files to be skipped; its name was another before torch 2.3.
 _RULES = ("torch._dynamo.trace_rules", "torch._dynamo.skipfiles")
