@@ -19,6 +19,9 @@ from perfmod.transforms.facts.tree import find_all
 _SHAPE = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel", "element_size", "is_floating_point"})
 """What a tensor says of itself without its numbers, which is the same on every device."""
 
+_VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze"})
+"""What gives a tensor another shape, which is the same before it is moved and behind that."""
+
 _COLLECTS = frozenset({"append", "extend", "appendleft", "insert", "add", "put", "update"})
 
 
@@ -97,7 +100,11 @@ def _asks_for_shape(file: FileFacts, node: cst.BaseExpression) -> bool:
 def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
     parent = file.tree.parent(node)
     call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
-    copied = next((copy for copy in file.once(copies) if copy.call is call and loader in copy.origins), None)
+    while isinstance(parent, cst.Attribute) and parent.attr.value in _VIEWS and isinstance(call, cst.Call):
+        parent = file.tree.parent(call)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
+    known = (copy for copy in file.once(copies) if copy.call is call)
+    copied = next((copy for copy in known if loader in copy.origins or loader in copy.computed), None)
     if copied is not None and copied.may_fetch:
         raise Kept(f"line {file.line(copied.call)} may move its batches to the CPU")
     if copied is None or not isinstance(parent, cst.Attribute):

@@ -32,29 +32,40 @@ How large the data is does not show in the code, so whether it fits is an open q
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import libcst as cst
 
 from perfmod.transforms.compute._mentions import first_mention
-from perfmod.transforms.compute._moved_batches import Kept, Move, move_at, moves
+from perfmod.transforms.compute._moved_batches import Kept, Move, move_at
 from perfmod.transforms.compute._plain_tensors import why_not_plain
+from perfmod.transforms.compute._prepared_pictures import (
+    PARTS,
+    PREPARING,
+    is_picture_set,
+    prepared,
+    require_same_samples,
+    require_several_epochs,
+)
 from perfmod.transforms.compute._resident_edits import (
-    PACKAGE,
     assigned,
     batched,
-    draws_otherwise,
     moved_tensors,
     named,
-    require_no_comment,
-    sampler_of,
     spelled,
+)
+from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of, moves_of
+from perfmod.transforms.compute._sampling import (
+    Sampling,
+    draws_otherwise,
+    require_no_comment,
+    sampling_of,
     takes_batches_whole,
 )
 from perfmod.transforms.facts.accelerators import uses_accelerator
+from perfmod.transforms.facts.data_api import HELD_IN_MEMORY
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
-from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
@@ -63,7 +74,6 @@ from perfmod.transforms.writing import replace
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
 )
-_GOES_THROUGH = PASSES_ITEMS - {"itertools.cycle", "itertools.islice"} | {"builtins.enumerate", "builtins.len"}
 
 
 class DataSetInHostMemory(Rule):
@@ -76,7 +86,7 @@ class DataSetInHostMemory(Rule):
     safety = Safety.OPT_IN
     min_torch = "1.2"
     status = Status.PREVIEW
-    triggers = frozenset({"TensorDataset"})
+    triggers = frozenset({"TensorDataset"}) | HELD_IN_MEMORY
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching",
         "https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.BatchSampler",
@@ -97,101 +107,97 @@ class DataSetInHostMemory(Rule):
             if loader.call in done:
                 continue
             try:
-                data_set = _data_set(file, loader)
-                together = _loaders_of(file, data_set)
+                data_set = data_set_of(file, loader)
+                together, is_shown = loaders_of(file, data_set)
                 done |= {each.call for each in together}
-                yield self._resident(file, data_set, together)
+                _require_one_process(file)
+                if is_picture_set(file, data_set):
+                    yield self._prepared(file, data_set, together, is_shown=is_shown)
+                else:
+                    yield self._resident(file, data_set, together)
             except Kept as reason:
                 yield self.refused(file, loader.call, str(reason))
 
+    def _prepared(self, file: FileFacts, data_set: cst.Call, together: list[Loader], *, is_shown: bool) -> Finding:
+        """The finding of pictures that are made into tensors anew in every epoch."""
+        require_same_samples(file, data_set)
+        wanted = {each: sampling_of(file, each) for each in together}
+        found = moves_of(file, together, PARTS)
+        require_several_epochs(file, together)
+        move = move_at(file, found, data_set)
+        known, needed = {}, (*_samplers(wanted), *PREPARING)
+        edits: dict[Edit, None] = {}
+        for loader in together:
+            known[loader], imports = spelled(file, loader.call, needed, data_set)
+            edits |= dict.fromkeys(imports)
+        name, placed = prepared(file, data_set, together, known[together[0]], move, is_shown=is_shown)
+        edits |= dict.fromkeys(placed)
+        for loader, sampling in wanted.items():
+            (given,) = loader.values("dataset")
+            samples = name if is_shown or given is data_set else file.code(given)
+            edits[batched(file, loader, samples, samples, sampling, known[loader])] = None
+        return self._found(file, data_set, together, found, edits, is_made=True)
+
     def _resident(self, file: FileFacts, data_set: cst.Call, together: list[Loader]) -> Finding:
-        shared = first_mention(file, _SEVERAL_PROCESSES)
-        if shared is not None:
-            raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")
+        """The finding of tensors."""
         for arg in data_set.args:
             reason = why_not_plain(file, arg.value, data_set)
             if reason:
                 raise Kept(reason)
         require_no_comment(file, data_set)
-        wanted = {each: sampler_of(file, each) for each in together}
-        found: list[Move] = []
-        for loader in together:
-            _require_plain_use(file, loader)
-            found += moves(file, loader, len(data_set.args))
+        wanted = {each: sampling_of(file, each) for each in together}
+        found = moves_of(file, together, len(data_set.args))
         moved = moved_tensors(file, data_set, move_at(file, found, data_set))
         edits: dict[Edit, None] = {}
-        for loader, sampler in wanted.items():
+        for loader, sampling in wanted.items():
             (given,) = loader.values("dataset")
-            names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
+            names, imports = spelled(file, loader.call, _samplers(wanted), loader.call)
             samples, is_new = named(file, given, data_set, loader.call)
             whole = moved if given is data_set else file.code(given)
-            written = batched(
-                file, loader, samples if is_new else whole, samples, names[sampler], names["BatchSampler"]
-            )
+            written = batched(file, loader, samples if is_new else whole, samples, sampling, names)
             edits |= dict.fromkeys([written, *imports])
             if is_new:
                 statement = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
                 edits[assigned(file, statement, samples, whole)] = None
             if given is not data_set:
                 edits[replace(file.source, data_set, moved)] = None
+        return self._found(file, data_set, together, found, edits, is_made=False)
+
+    def _found(
+        self,
+        file: FileFacts,
+        data_set: cst.Call,
+        together: list[Loader],
+        found: list[Move],
+        edits: Iterable[Edit],
+        *,
+        is_made: bool,
+    ) -> Finding:
+        """The finding of a data set; `is_made` says that its samples are made anew in every epoch as yet."""
         other = next(filter(None, map(draws_otherwise, together)), "")
         where = file.lines([each.call for each in found])
+        made = "its transform makes the same sample of a picture every time, " if is_made else ""
         return self.found(
             file,
             together[0].call,
-            other or f"its batches are moved unchanged ({where}), and come in the same order",
+            other or f"{made}its batches are moved unchanged ({where}), and come in the same order",
             edits,
+            message="Every sample is made of its picture anew in every epoch, and copied to the device"
+            if is_made
+            else None,
             safety=Safety.UNSAFE,
             numerics=Numerics.SAMPLING if other else Numerics.BITWISE,
+            min_torch="1.11" if is_made else None,
             questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
         )
 
 
-def _data_set(file: FileFacts, loader: Loader) -> cst.Call:
-    """The construction of a loader's `TensorDataset`."""
-    made = list(dict.fromkeys(end.node for each in loader.values("dataset") for end in file.tracing.ends(each)))
-    call = made[0] if len(made) == 1 else None
-    if loader.cls is not None or not isinstance(call, cst.Call) or len(loader.values("dataset")) != 1:
-        raise Kept("which data set it gets is decided at run time")
-    if file.qualified(call) not in (f"{PACKAGE}.TensorDataset", f"{PACKAGE}.dataset.TensorDataset"):
-        raise Kept(
-            f"`{file.code(call.func)}` (line {file.line(call)}) is no TensorDataset: it makes samples one by one"
-        )
-    if not file.is_own(call) or not call.args or any(arg.star or arg.keyword is not None for arg in call.args):
-        raise Kept(f"the tensors of the data set on line {file.line(call)} are not written out here")
-    return call
+def _samplers(wanted: Mapping[Loader, Sampling]) -> tuple[str, ...]:
+    """The classes that several loaders need, each once."""
+    return tuple(dict.fromkeys((*(name for each in wanted.values() for name in each.samplers), "BatchSampler")))
 
 
-def _loaders_of(file: FileFacts, data_set: cst.Call) -> list[Loader]:
-    """All loaders of a data set. Raises `Kept` where it is used for something else."""
-    found: dict[Loader, None] = {}
-    for held in file.handing.uses(data_set):
-        if held.node is data_set and isinstance(file.tree.parent(data_set), (cst.Assign, cst.AnnAssign)):
-            raise Kept("other files may use the data set")
-        arg = file.tree.parent(held.node)
-        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and not held.path else None
-        loader = file.loaders.of(call) if call is not None else None
-        if loader is not None and loader.values("dataset") == (held.node,) and file.is_own(loader.call):
-            found[loader] = None
-        elif not isinstance(call, cst.Call) or file.qualified(call) != "builtins.len":
-            statement = file.tree.statement(held.node)
-            raise Kept(f"line {file.line(statement)} uses the data set, too: `{file.code(statement)}`")
-    return list(found)
-
-
-def _require_plain_use(file: FileFacts, loader: Loader) -> None:
-    """Raises `Kept` where a loader is used for more than its batches and their number."""
-    for held in file.handing.uses(loader.call):
-        if held.node is loader.call and isinstance(file.tree.parent(loader.call), (cst.Assign, cst.AnnAssign)):
-            raise Kept("other files may use the loader")
-        parent = file.tree.parent(held.node)
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if isinstance(parent, cst.For) or (isinstance(call, cst.Call) and file.qualified(call) in _GOES_THROUGH):
-            continue
-        around = file.tree.parent(parent) if parent is not None else None
-        counts = file.tree.parent(around) if isinstance(around, cst.Arg) else None
-        is_data_set = isinstance(parent, cst.Attribute) and parent.attr.value == "dataset" and not held.path
-        if is_data_set and isinstance(counts, cst.Call) and file.qualified(counts) == "builtins.len":
-            continue
-        statement = file.tree.statement(held.node)
-        raise Kept(f"line {file.line(statement)} uses the loader for more than its batches: `{file.code(held.node)}`")
+def _require_one_process(file: FileFacts) -> None:
+    shared = first_mention(file, _SEVERAL_PROCESSES)
+    if shared is not None:
+        raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")
