@@ -1,4 +1,4 @@
-# golden: stay refused="goes through its samples once"
+# golden: stay refused="goes through its samples once" script
 """There is one epoch, in which every sample is made once anyway."""
 import struct
 import tempfile
@@ -44,5 +44,5 @@ def main():
     return model[1].weight, torch.stack(losses), torch.rand(1)
 
 
-def probe():
-    return main()
+if __name__ == "__main__":
+    print(main())
