@@ -72,7 +72,7 @@ def _steps(file: FileFacts, transform: cst.Call) -> list[str]:
     for held in file.handing.uses(transform):
         call = file.tree.parent(file.tree.parent(held.node) or held.node)
         name = file.qualified(call) or "" if isinstance(call, cst.Call) else ""
-        is_given = isinstance(file.tree.parent(held.node), cst.Arg) and not held.path
+        is_given = isinstance(file.tree.parent(held.node), cst.Arg)
         if not is_given or not name.startswith(("torchvision.", "builtins.print")):
             statement = file.tree.statement(held.node)
             raise Kept(f"line {file.line(statement)} may change the transform: `{file.code(statement)}`")

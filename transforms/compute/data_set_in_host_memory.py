@@ -19,6 +19,21 @@ made for itself before, with the same random numbers, so that every epoch has th
 loop stays as it is: its `x.to(device)` has nothing left to do. Workers and pinned memory are for data on the host, so
 `num_workers`, `pin_memory` and what belongs to them go.
 
+Pictures of torchvision that lie in host memory (MNIST, FashionMNIST, KMNIST, EMNIST, QMNIST, CIFAR10, CIFAR100, SVHN)
+cost more: each is made into a tensor anew in every epoch. Where the transform makes the same sample every time
+(`ToTensor`, `Normalize`, `Resize` and the like, alone or in a `Compose`), they are prepared once, and then are tensors
+like others:
+
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+    train_set = TensorDataset(*(part.to(device) for part in default_collate([*train_set])))
+
+That takes as long as the loader takes for one epoch without workers, before the first step, and while it lasts the
+samples lie in host memory twice. A data set that one loop goes through once stays as it is. So does one whose samples
+may differ between epochs: with a random transform, a function, or a `target_transform`. Where the data set is used for
+its names or single samples, too (`train_set.classes`, `train_set[0]`), it keeps its name, and the tensors get another.
+
 All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
 before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
 `loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), where several
@@ -80,7 +95,7 @@ class DataSetInHostMemory(Rule):
     code = "PM315"
     name = "data-set-in-host-memory"
     family = Family.COMPUTE
-    summary = "Every batch is collated from tensors in host memory and copied to the device"
+    summary = "Every batch is collated from samples in host memory and copied to the device"
     fix_title = "Keep the data set on the device and take batches out of it there"
     numerics = Numerics.SAMPLING
     safety = Safety.OPT_IN
@@ -96,7 +111,7 @@ class DataSetInHostMemory(Rule):
         "state of the random number generators are the same. With `persistent_workers` the order is another from the "
         "second epoch on, because other seeds are drawn. If an array that was read from a file has its dimensions in "
         "another order in memory, so have the batches, whose values are the same. An allocation that fails for lack of "
-        "memory fails before the first step."
+        "memory, or a file that cannot be read, fails before the first step."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
