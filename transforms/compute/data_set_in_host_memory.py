@@ -47,36 +47,16 @@ How large the data is does not show in the code, so whether it fits is an open q
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.compute._mentions import first_mention
-from perfmod.transforms.compute._moved_batches import Kept, Move, move_at
-from perfmod.transforms.compute._plain_tensors import why_not_plain
-from perfmod.transforms.compute._prepared_pictures import (
-    PARTS,
-    PREPARING,
-    is_picture_set,
-    prepared,
-    require_same_samples,
-    require_several_epochs,
-)
-from perfmod.transforms.compute._resident_edits import (
-    assigned,
-    batched,
-    moved_tensors,
-    named,
-    spelled,
-)
-from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of, moves_of
-from perfmod.transforms.compute._sampling import (
-    Sampling,
-    draws_otherwise,
-    require_no_comment,
-    sampling_of,
-    takes_batches_whole,
-)
+from perfmod.transforms.compute._moved_batches import Kept, Move
+from perfmod.transforms.compute._prepared_pictures import is_picture_set
+from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
+from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of
+from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.data_api import HELD_IN_MEMORY
 from perfmod.transforms.facts.file import FileFacts
@@ -84,7 +64,6 @@ from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-from perfmod.transforms.writing import replace
 
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
@@ -126,57 +105,14 @@ class DataSetInHostMemory(Rule):
                 together, is_shown = loaders_of(file, data_set)
                 done |= {each.call for each in together}
                 _require_one_process(file)
-                if is_picture_set(file, data_set):
-                    yield self._prepared(file, data_set, together, is_shown=is_shown)
+                is_made = is_picture_set(file, data_set)
+                if is_made:
+                    edits, found = pictures_on_device(file, data_set, together, is_shown=is_shown)
                 else:
-                    yield self._resident(file, data_set, together)
+                    edits, found = tensors_on_device(file, data_set, together)
+                yield self._found(file, data_set, together, found, edits, is_made=is_made)
             except Kept as reason:
                 yield self.refused(file, loader.call, str(reason))
-
-    def _prepared(self, file: FileFacts, data_set: cst.Call, together: list[Loader], *, is_shown: bool) -> Finding:
-        """The finding of pictures that are made into tensors anew in every epoch."""
-        require_same_samples(file, data_set)
-        wanted = {each: sampling_of(file, each) for each in together}
-        found = moves_of(file, together, PARTS)
-        require_several_epochs(file, together)
-        move = move_at(file, found, data_set)
-        known, needed = {}, (*_samplers(wanted), *PREPARING)
-        edits: dict[Edit, None] = {}
-        for loader in together:
-            known[loader], imports = spelled(file, loader.call, needed, data_set)
-            edits |= dict.fromkeys(imports)
-        name, placed = prepared(file, data_set, together, known[together[0]], move, is_shown=is_shown)
-        edits |= dict.fromkeys(placed)
-        for loader, sampling in wanted.items():
-            (given,) = loader.values("dataset")
-            samples = name if is_shown or given is data_set else file.code(given)
-            edits[batched(file, loader, samples, samples, sampling, known[loader])] = None
-        return self._found(file, data_set, together, found, edits, is_made=True)
-
-    def _resident(self, file: FileFacts, data_set: cst.Call, together: list[Loader]) -> Finding:
-        """The finding of tensors."""
-        for arg in data_set.args:
-            reason = why_not_plain(file, arg.value, data_set)
-            if reason:
-                raise Kept(reason)
-        require_no_comment(file, data_set)
-        wanted = {each: sampling_of(file, each) for each in together}
-        found = moves_of(file, together, len(data_set.args))
-        moved = moved_tensors(file, data_set, move_at(file, found, data_set))
-        edits: dict[Edit, None] = {}
-        for loader, sampling in wanted.items():
-            (given,) = loader.values("dataset")
-            names, imports = spelled(file, loader.call, _samplers(wanted), loader.call)
-            samples, is_new = named(file, given, data_set, loader.call)
-            whole = moved if given is data_set else file.code(given)
-            written = batched(file, loader, samples if is_new else whole, samples, sampling, names)
-            edits |= dict.fromkeys([written, *imports])
-            if is_new:
-                statement = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
-                edits[assigned(file, statement, samples, whole)] = None
-            if given is not data_set:
-                edits[replace(file.source, data_set, moved)] = None
-        return self._found(file, data_set, together, found, edits, is_made=False)
 
     def _found(
         self,
@@ -205,11 +141,6 @@ class DataSetInHostMemory(Rule):
             min_torch="1.11" if is_made else None,
             questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
         )
-
-
-def _samplers(wanted: Mapping[Loader, Sampling]) -> tuple[str, ...]:
-    """The classes that several loaders need, each once."""
-    return tuple(dict.fromkeys((*(name for each in wanted.values() for name in each.samplers), "BatchSampler")))
 
 
 def _require_one_process(file: FileFacts) -> None:
