@@ -37,8 +37,8 @@ its names or single samples, too (`train_set.classes`, `train_set[0]`), it keeps
 All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
 before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
 `loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), where several
-processes share the training, and where tensors are not seen to be plain data: computed by a model, changed later, or
-with dimensions in another order in memory.
+processes share the training, where the device is not known above the data set, and where tensors are not seen to be
+plain data: computed by a model, changed later, or with dimensions in another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
 `assume = ["fits-on-the-device"]` for the project. The rewrites were run on the CPU, and not yet on a GPU.
