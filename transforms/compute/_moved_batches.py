@@ -67,12 +67,33 @@ def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
             raise Kept(f"line {file.line(kept)} keeps what is on the host: `{file.code(kept)}`")
         for part in range(number):
             assert isinstance(iteration.node, cst.For)
+            found: list[Move] = []
             for held in file.handing.uses(iteration.node.iter, (*above, part)):
                 if held.path or held.node is iteration.node.iter:
                     where = f"`{file.code(held.node)}` on line {file.line(held.node)}"
                     raise Kept(f"what becomes of its batches is not in sight: {where}")
                 if not _asks_for_shape(file, held.node):
-                    yield _move(file, loader, held.node)
+                    found.append(_move(file, loader, held.node))
+            _require_one_copy(file, iteration.node, found)
+            yield from found
+
+
+def _require_one_copy(file: FileFacts, loop: cst.For, found: Sequence[Move]) -> None:
+    """Raises `Kept` where a part of a batch is moved several times: on the device already, it would not be copied, and
+    what is written into one of those tensors would show in the others.
+    """
+    calls = list(dict.fromkeys(each.call for each in found))
+    for call in calls:
+        function = file.tree.function(call)
+        is_here = function is file.tree.function(loop)
+        around = file.tree.loops(call)
+        users = file.values.calls.callers(function) if not is_here and isinstance(function, cst.FunctionDef) else ()
+        nested = [file.tree.loops(user) for user in users if loop in file.tree.loops(user)]
+        is_called_again = len(nested) > 1 or any(loops[0] is not loop for loops in nested)
+        is_inside = around[:1] != [loop] if is_here else bool(around) or is_called_again
+        if len(calls) > 1 or is_inside:
+            line = file.line(calls[-1])
+            raise Kept(f"line {line} may move the same part of a batch again, and what is done to one would show")
 
 
 def _above(file: FileFacts, loader: Loader, iteration: Iteration) -> tuple[Step, ...]:
