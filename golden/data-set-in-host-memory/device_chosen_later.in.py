@@ -1,5 +1,5 @@
-# golden: stay refused="has no name on"
-"""The device is chosen below the data set."""
+# golden: change unsafe numerics=bitwise
+"""The device is chosen below the data set, by asking PyTorch alone: that can be asked above, too."""
 import torch
 import torch.nn.functional as F
 from torch import nn

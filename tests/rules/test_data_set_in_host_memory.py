@@ -293,6 +293,8 @@ def rewritten(text: str) -> FileResult:
     "x, y = x.to(device), y.cpu()",
     "x, y = x.to(device), y.to('cuda:1')",
     "x, y = x.to(torch.float), y.to(device)",
+    "z, y = x.to(device), y.to(device)\n            z.add_(1)\n            x = x.to(device)",
+    "y = y.to(device)\n            for _ in range(2):\n                z = x.to(device)\n                z += 1",
 ])  # fmt: skip
 def test_batches_that_the_host_uses(move: str) -> None:
     text = SCRIPT.format(**{**USUAL, "extra": "from engine import move\nkept = []"})

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import Step
-from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.tree import find_all, walk
 
 _SHAPE = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel", "element_size", "is_floating_point"})
 """What a tensor says of itself without its numbers, which is the same on every device."""
+
+_VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze"})
+"""What gives a tensor another shape, which is the same before it is moved and behind that."""
+
+_CHOOSES = frozenset(
+    {
+        "torch.device", "torch.cuda.is_available", "torch.backends.mps.is_available", "torch.accelerator.is_available",
+        "torch.accelerator.current_accelerator",
+    }
+)  # fmt: skip
+"""What gives the same device wherever it is asked."""
+_SETS_DEVICES = re.compile(r"\bCUDA_VISIBLE_DEVICES\b|\bset_default_device\b")
+"""What would have to come first."""
 
 _COLLECTS = frozenset({"append", "extend", "appendleft", "insert", "add", "put", "update"})
 
@@ -52,12 +67,33 @@ def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
             raise Kept(f"line {file.line(kept)} keeps what is on the host: `{file.code(kept)}`")
         for part in range(number):
             assert isinstance(iteration.node, cst.For)
+            found: list[Move] = []
             for held in file.handing.uses(iteration.node.iter, (*above, part)):
                 if held.path or held.node is iteration.node.iter:
                     where = f"`{file.code(held.node)}` on line {file.line(held.node)}"
                     raise Kept(f"what becomes of its batches is not in sight: {where}")
                 if not _asks_for_shape(file, held.node):
-                    yield _move(file, loader, held.node)
+                    found.append(_move(file, loader, held.node))
+            _require_one_copy(file, iteration.node, found)
+            yield from found
+
+
+def _require_one_copy(file: FileFacts, loop: cst.For, found: Sequence[Move]) -> None:
+    """Raises `Kept` where a part of a batch is moved several times: on the device already, it would not be copied, and
+    what is written into one of those tensors would show in the others.
+    """
+    calls = list(dict.fromkeys(each.call for each in found))
+    for call in calls:
+        function = file.tree.function(call)
+        is_here = function is file.tree.function(loop)
+        around = file.tree.loops(call)
+        users = file.values.calls.callers(function) if not is_here and isinstance(function, cst.FunctionDef) else ()
+        nested = [file.tree.loops(user) for user in users if loop in file.tree.loops(user)]
+        is_called_again = len(nested) > 1 or any(loops[0] is not loop for loops in nested)
+        is_inside = around[:1] != [loop] if is_here else bool(around) or is_called_again
+        if len(calls) > 1 or is_inside:
+            line = file.line(calls[-1])
+            raise Kept(f"line {line} may move the same part of a batch again, and what is done to one would show")
 
 
 def _above(file: FileFacts, loader: Loader, iteration: Iteration) -> tuple[Step, ...]:
@@ -97,7 +133,11 @@ def _asks_for_shape(file: FileFacts, node: cst.BaseExpression) -> bool:
 def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
     parent = file.tree.parent(node)
     call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
-    copied = next((copy for copy in file.once(copies) if copy.call is call and loader in copy.origins), None)
+    while isinstance(parent, cst.Attribute) and parent.attr.value in _VIEWS and isinstance(call, cst.Call):
+        parent = file.tree.parent(call)
+        call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
+    known = (copy for copy in file.once(copies) if copy.call is call)
+    copied = next((copy for copy in known if loader in copy.origins or loader in copy.computed), None)
     if copied is not None and copied.may_fetch:
         raise Kept(f"line {file.line(copied.call)} may move its batches to the CPU")
     if copied is None or not isinstance(parent, cst.Attribute):
@@ -128,7 +168,7 @@ def _written(file: FileFacts, move: Move, at: cst.Call) -> str:
         return ".cuda()"
     if isinstance(where, (cst.SimpleString, cst.Integer)):
         return f".{move.method}({file.code(where)})"
-    code = _spelled(file, where, at)
+    code = _spelled(file, where, at) or _chosen(file, where, at)
     if code is None:
         line = f"line {file.line(at)}, where the data set is made"
         raise Kept(f"`{file.code(where)}` of line {file.line(move.call)} has no name on {line}")
@@ -154,6 +194,30 @@ def _spelled(file: FileFacts, where: cst.BaseExpression, at: cst.Call) -> str | 
         if any(set(file.flow.definitions(use)) >= set(bound) and set(file.tracing.ends(use)) == ends for use in uses):
             return name
     return None
+
+
+def _chosen(file: FileFacts, where: cst.BaseExpression, at: cst.Call) -> str | None:
+    """The code by which a device is chosen later, where that chooses the same at another place: it asks PyTorch only,
+    as `"cuda" if torch.cuda.is_available() else "cpu"` does.
+    """
+    made = file.flow.definitions(where) if isinstance(where, cst.Name) else ()
+    value = made[0].value if len(made) == 1 and made[0].binding is Binding.ASSIGNED and not made[0].path else None
+    if value is None or len(file.flow.bound(made[0].scope, made[0].name)) != 1 or not file.is_own(value):
+        return None
+    if first_mention(file, _SETS_DEVICES) is not None:
+        return None
+    if not all(file.qualified(call) in _CHOOSES for call in find_all(value, cst.Call)):
+        return None
+    if any(isinstance(node, (cst.Lambda, cst.NamedExpr, cst.BaseFormattedStringContent)) for node in walk(value)):
+        return None
+    for name in find_all(value, cst.Name):
+        brought = file.flow.definitions(name) if file.flow.is_read(name) else ()
+        is_above = all(each.scope is file.tree.module and file.comes_before(each.node, at) for each in brought)
+        if file.flow.is_read(name) and (not brought or not is_above or name.value != "torch"):
+            return None
+    if file.tree.scope(at) is not file.tree.module and file.flow.bound(file.tree.scope(at), "torch"):
+        return None
+    return re.sub(r"\s*\n\s*", " ", file.code(value))
 
 
 def _attribute(file: FileFacts, where: cst.Attribute, at: cst.Call) -> str | None:

@@ -19,11 +19,27 @@ made for itself before, with the same random numbers, so that every epoch has th
 loop stays as it is: its `x.to(device)` has nothing left to do. Workers and pinned memory are for data on the host, so
 `num_workers`, `pin_memory` and what belongs to them go.
 
+Pictures of torchvision that lie in host memory (MNIST, FashionMNIST, KMNIST, EMNIST, QMNIST, CIFAR10, CIFAR100, SVHN)
+cost more: each is made into a tensor anew in every epoch. Where the transform makes the same sample every time
+(`ToTensor`, `Normalize`, `Resize` and the like, alone or in a `Compose`), they are prepared once, and then are tensors
+like others:
+
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+
+    train_set = datasets.MNIST("data", transform=transforms.ToTensor())
+    train_set = TensorDataset(*(part.to(device) for part in default_collate([*train_set])))
+
+That needs torch 1.11. It takes as long as the loader takes for one epoch without workers, before the first step, and
+while it lasts the samples lie in host memory twice. A data set that one loop goes through once stays as it is. So does
+one whose samples may differ between epochs: with a random transform, a function, or a `target_transform`. Where the
+data set is used for its names or single samples, too (`train_set.classes`, `train_set[0]`), it keeps its name, and the
+tensors get another.
+
 All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
 before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
-`loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), where several
-processes share the training, and where tensors are not seen to be plain data: computed by a model, changed later, or
-with dimensions in another order in memory.
+`loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler) or moved several
+times, where several processes share the training, where the device is not known above the data set, and where tensors
+are not seen to be plain data: computed by a model, changed later, or with dimensions in another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
 `assume = ["fits-on-the-device"]` for the project. The rewrites were run on the CPU, and not yet on a GPU.
@@ -32,51 +48,40 @@ How large the data is does not show in the code, so whether it fits is an open q
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from perfmod.transforms.compute._mentions import first_mention
-from perfmod.transforms.compute._moved_batches import Kept, Move, move_at, moves
-from perfmod.transforms.compute._plain_tensors import why_not_plain
-from perfmod.transforms.compute._resident_edits import (
-    PACKAGE,
-    assigned,
-    batched,
-    draws_otherwise,
-    moved_tensors,
-    named,
-    require_no_comment,
-    sampler_of,
-    spelled,
-    takes_batches_whole,
-)
+from perfmod.transforms.compute._moved_batches import Kept, Move
+from perfmod.transforms.compute._prepared_pictures import is_picture_set
+from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
+from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of
+from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
 from perfmod.transforms.facts.accelerators import uses_accelerator
+from perfmod.transforms.facts.data_api import HELD_IN_MEMORY
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
-from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-from perfmod.transforms.writing import replace
 
 _SEVERAL_PROCESSES = re.compile(
     r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
 )
-_GOES_THROUGH = PASSES_ITEMS - {"itertools.cycle", "itertools.islice"} | {"builtins.enumerate", "builtins.len"}
 
 
 class DataSetInHostMemory(Rule):
     code = "PM315"
     name = "data-set-in-host-memory"
     family = Family.COMPUTE
-    summary = "Every batch is collated from tensors in host memory and copied to the device"
+    summary = "Every batch is collated from samples in host memory and copied to the device"
     fix_title = "Keep the data set on the device and take batches out of it there"
     numerics = Numerics.SAMPLING
     safety = Safety.OPT_IN
     min_torch = "1.2"
     status = Status.PREVIEW
-    triggers = frozenset({"TensorDataset"})
+    triggers = frozenset({"TensorDataset"}) | HELD_IN_MEMORY
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching",
         "https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.BatchSampler",
@@ -86,7 +91,7 @@ class DataSetInHostMemory(Rule):
         "state of the random number generators are the same. With `persistent_workers` the order is another from the "
         "second epoch on, because other seeds are drawn. If an array that was read from a file has its dimensions in "
         "another order in memory, so have the batches, whose values are the same. An allocation that fails for lack of "
-        "memory fails before the first step."
+        "memory, or a file that cannot be read, fails before the first step."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -97,101 +102,49 @@ class DataSetInHostMemory(Rule):
             if loader.call in done:
                 continue
             try:
-                data_set = _data_set(file, loader)
-                together = _loaders_of(file, data_set)
+                data_set = data_set_of(file, loader)
+                together, is_shown = loaders_of(file, data_set)
                 done |= {each.call for each in together}
-                yield self._resident(file, data_set, together)
+                _require_one_process(file)
+                is_made = is_picture_set(file, data_set)
+                if is_made:
+                    edits, found = pictures_on_device(file, data_set, together, is_shown=is_shown)
+                else:
+                    edits, found = tensors_on_device(file, data_set, together)
+                yield self._found(file, data_set, together, found, edits, is_made=is_made)
             except Kept as reason:
                 yield self.refused(file, loader.call, str(reason))
 
-    def _resident(self, file: FileFacts, data_set: cst.Call, together: list[Loader]) -> Finding:
-        shared = first_mention(file, _SEVERAL_PROCESSES)
-        if shared is not None:
-            raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")
-        for arg in data_set.args:
-            reason = why_not_plain(file, arg.value, data_set)
-            if reason:
-                raise Kept(reason)
-        require_no_comment(file, data_set)
-        wanted = {each: sampler_of(file, each) for each in together}
-        found: list[Move] = []
-        for loader in together:
-            _require_plain_use(file, loader)
-            found += moves(file, loader, len(data_set.args))
-        moved = moved_tensors(file, data_set, move_at(file, found, data_set))
-        edits: dict[Edit, None] = {}
-        for loader, sampler in wanted.items():
-            (given,) = loader.values("dataset")
-            names, imports = spelled(file, loader.call, dict.fromkeys((*wanted.values(), "BatchSampler")))
-            samples, is_new = named(file, given, data_set, loader.call)
-            whole = moved if given is data_set else file.code(given)
-            written = batched(
-                file, loader, samples if is_new else whole, samples, names[sampler], names["BatchSampler"]
-            )
-            edits |= dict.fromkeys([written, *imports])
-            if is_new:
-                statement = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
-                edits[assigned(file, statement, samples, whole)] = None
-            if given is not data_set:
-                edits[replace(file.source, data_set, moved)] = None
+    def _found(
+        self,
+        file: FileFacts,
+        data_set: cst.Call,
+        together: list[Loader],
+        found: list[Move],
+        edits: Iterable[Edit],
+        *,
+        is_made: bool,
+    ) -> Finding:
+        """The finding of a data set; `is_made` says that its samples are made anew in every epoch as yet."""
         other = next(filter(None, map(draws_otherwise, together)), "")
         where = file.lines([each.call for each in found])
+        made = "its transform makes the same sample of a picture every time, " if is_made else ""
         return self.found(
             file,
             together[0].call,
-            other or f"its batches are moved unchanged ({where}), and come in the same order",
+            other or f"{made}its batches are moved unchanged ({where}), and come in the same order",
             edits,
+            message="Every sample is made of its picture anew in every epoch, and copied to the device"
+            if is_made
+            else None,
             safety=Safety.UNSAFE,
             numerics=Numerics.SAMPLING if other else Numerics.BITWISE,
+            min_torch="1.11" if is_made else None,
             questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
         )
 
 
-def _data_set(file: FileFacts, loader: Loader) -> cst.Call:
-    """The construction of a loader's `TensorDataset`."""
-    made = list(dict.fromkeys(end.node for each in loader.values("dataset") for end in file.tracing.ends(each)))
-    call = made[0] if len(made) == 1 else None
-    if loader.cls is not None or not isinstance(call, cst.Call) or len(loader.values("dataset")) != 1:
-        raise Kept("which data set it gets is decided at run time")
-    if file.qualified(call) not in (f"{PACKAGE}.TensorDataset", f"{PACKAGE}.dataset.TensorDataset"):
-        raise Kept(
-            f"`{file.code(call.func)}` (line {file.line(call)}) is no TensorDataset: it makes samples one by one"
-        )
-    if not file.is_own(call) or not call.args or any(arg.star or arg.keyword is not None for arg in call.args):
-        raise Kept(f"the tensors of the data set on line {file.line(call)} are not written out here")
-    return call
-
-
-def _loaders_of(file: FileFacts, data_set: cst.Call) -> list[Loader]:
-    """All loaders of a data set. Raises `Kept` where it is used for something else."""
-    found: dict[Loader, None] = {}
-    for held in file.handing.uses(data_set):
-        if held.node is data_set and isinstance(file.tree.parent(data_set), (cst.Assign, cst.AnnAssign)):
-            raise Kept("other files may use the data set")
-        arg = file.tree.parent(held.node)
-        call = file.tree.parent(arg) if isinstance(arg, cst.Arg) and not held.path else None
-        loader = file.loaders.of(call) if call is not None else None
-        if loader is not None and loader.values("dataset") == (held.node,) and file.is_own(loader.call):
-            found[loader] = None
-        elif not isinstance(call, cst.Call) or file.qualified(call) != "builtins.len":
-            statement = file.tree.statement(held.node)
-            raise Kept(f"line {file.line(statement)} uses the data set, too: `{file.code(statement)}`")
-    return list(found)
-
-
-def _require_plain_use(file: FileFacts, loader: Loader) -> None:
-    """Raises `Kept` where a loader is used for more than its batches and their number."""
-    for held in file.handing.uses(loader.call):
-        if held.node is loader.call and isinstance(file.tree.parent(loader.call), (cst.Assign, cst.AnnAssign)):
-            raise Kept("other files may use the loader")
-        parent = file.tree.parent(held.node)
-        call = file.tree.parent(parent) if isinstance(parent, cst.Arg) else None
-        if isinstance(parent, cst.For) or (isinstance(call, cst.Call) and file.qualified(call) in _GOES_THROUGH):
-            continue
-        around = file.tree.parent(parent) if parent is not None else None
-        counts = file.tree.parent(around) if isinstance(around, cst.Arg) else None
-        is_data_set = isinstance(parent, cst.Attribute) and parent.attr.value == "dataset" and not held.path
-        if is_data_set and isinstance(counts, cst.Call) and file.qualified(counts) == "builtins.len":
-            continue
-        statement = file.tree.statement(held.node)
-        raise Kept(f"line {file.line(statement)} uses the loader for more than its batches: `{file.code(held.node)}`")
+def _require_one_process(file: FileFacts) -> None:
+    shared = first_mention(file, _SEVERAL_PROCESSES)
+    if shared is not None:
+        raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")

@@ -26,6 +26,36 @@ KNOWN_BASES = (
 CALLABLE_PARAMETERS = frozenset({"transform", "target_transform", "transforms", "loader", "is_valid_file"})
 """Keywords by which the datasets of torchvision take functions."""
 
+_TRANSFORM_AT: dict[int | None, tuple[str, ...]] = {
+    1: ("ImageFolder", "SUN397", "SEMEION", "EuroSAT"),
+    2: (
+        "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "Flowers102", "Food101", "StanfordCars",
+        "GTSRB", "LSUN", "Country211", "USPS", "Omniglot", "PCAM", "RenderedSST2",
+    ),
+    3: ("STL10", "CelebA", "FakeData", "DTD", "FGVCAircraft"),
+    4: ("OxfordIIITPet", "Places365"),
+    None: ("QMNIST", "EMNIST", "ImageNet", "Imagenette"),
+}  # fmt: skip
+EIGHT_BIT = {f"torchvision.datasets.{name}": at for at, names in _TRANSFORM_AT.items() for name in names}
+"""Datasets of torchvision whose images are pictures of eight bits a channel, at the first place of a sample, and the
+position of their parameter `transform` (none where it is only taken by keyword).
+"""
+HELD_IN_MEMORY = frozenset({"MNIST", "FashionMNIST", "KMNIST", "EMNIST", "QMNIST", "CIFAR10", "CIFAR100", "SVHN"})
+"""Those of them that hold all pictures, of one size, in memory, each beside the number of its class."""
+
+KEEPS_BYTES = frozenset(
+    {
+        "Resize", "CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
+        "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomAffine", "ColorJitter", "Grayscale",
+        "RandomGrayscale", "GaussianBlur", "RandomInvert", "RandomPosterize", "RandomSolarize",
+        "RandomAdjustSharpness", "ElasticTransform", "RandomAutocontrast", "RandomEqualize", "AutoAugment",
+        "RandAugment", "TrivialAugmentWide", "AugMix", "Scale", "RandomSizedCrop", "RGB",
+        "RandomChannelPermutation", "RandomPhotometricDistort", "RandomZoomOut", "RandomShortestSize",
+        "RandomResize", "ScaleJitter",
+    }
+)  # fmt: skip
+"""Transforms that make a picture of eight bits a channel of such a picture, and a tensor of bytes of such a tensor."""
+
 KEEPS_ARGUMENTS = (
     "torchvision.transforms.", "torchvision.datasets.", "functools.partial", "albumentations.", "collections.",
     "numpy.vectorize",
@@ -282,3 +312,12 @@ def is_random_transform(name: str) -> bool:
     random.
     """
     return any(part.startswith("Random") or part in _RANDOM_TRANSFORMS for part in name.split("."))
+
+
+def transform_named(name: str) -> str:
+    """The last part of the qualified name of one of torchvision's transforms; empty for other names."""
+    for prefix in ("torchvision.transforms.v2.", "torchvision.transforms."):
+        if name.startswith(prefix):
+            rest = name.removeprefix(prefix)
+            return "" if "." in rest else rest
+    return ""

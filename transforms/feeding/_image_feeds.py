@@ -22,19 +22,6 @@ from perfmod.transforms.feeding._stacking import stacked_at
 
 Path = tuple[int | str, ...]
 
-# Datasets of torchvision whose images are pictures of eight bits a channel, at the first place of a sample, and the
-# position of their parameter `transform` (none where it is only taken by keyword).
-_POSITIONS: dict[int | None, tuple[str, ...]] = {
-    1: ("ImageFolder", "SUN397", "SEMEION", "EuroSAT"),
-    2: (
-        "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "SVHN", "Flowers102", "Food101", "StanfordCars",
-        "GTSRB", "LSUN", "Country211", "USPS", "Omniglot", "PCAM", "RenderedSST2",
-    ),
-    3: ("STL10", "CelebA", "FakeData", "DTD", "FGVCAircraft"),
-    4: ("OxfordIIITPet", "Places365"),
-    None: ("QMNIST", "EMNIST", "ImageNet", "Imagenette"),
-}  # fmt: skip
-_EIGHT_BIT = {f"torchvision.datasets.{name}": at for at, names in _POSITIONS.items() for name in names}
 _IMAGE_FOLDER_LOADER = 3
 
 # What may be asked of a dataset or a loader: none of it shows an image.
@@ -159,7 +146,7 @@ class _Search:
     def _given_to_dataset(self, call: cst.Call, pipeline: cst.BaseExpression) -> None:
         name = self.file.names.qualified(call.func) or self._base_of(call)
         place = f"on line {self._line(call)}"
-        if name not in _EIGHT_BIT or argument(call, "transform", _EIGHT_BIT[name]) is not pipeline:
+        if name not in data_api.EIGHT_BIT or argument(call, "transform", data_api.EIGHT_BIT[name]) is not pipeline:
             raise Unmovable(f"it is passed to {self.file.code(call.func)} {place}")
         loader = argument(call, "loader", _IMAGE_FOLDER_LOADER if name.endswith(".ImageFolder") else None)
         if loader is not None:

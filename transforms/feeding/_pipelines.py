@@ -9,23 +9,12 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.data_api import KEEPS_BYTES, transform_named
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.tree import find_all, is_true, walk_scope
 
-_TORCHVISION = ("torchvision.transforms.v2.", "torchvision.transforms.")
-# What makes a picture of eight bits a channel of such a picture, and a tensor of bytes of such a tensor.
-_KEEPS_BYTES = frozenset(
-    {
-        "Resize", "CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip",
-        "RandomPerspective", "RandomResizedCrop", "RandomRotation", "RandomAffine", "ColorJitter", "Grayscale",
-        "RandomGrayscale", "GaussianBlur", "RandomInvert", "RandomPosterize", "RandomSolarize",
-        "RandomAdjustSharpness", "ElasticTransform", "RandomAutocontrast", "RandomEqualize", "AutoAugment",
-        "RandAugment", "TrivialAugmentWide", "AugMix", "Scale", "RandomSizedCrop", "RGB",
-        "RandomChannelPermutation", "RandomPhotometricDistort", "RandomZoomOut", "RandomShortestSize",
-        "RandomResize", "ScaleJitter",
-    }
-)  # fmt: skip
+_V2 = "torchvision.transforms.v2."
 _AROUND_OTHERS = frozenset({"Compose", "RandomApply", "RandomChoice", "RandomOrder"})
 
 
@@ -82,7 +71,7 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
     seen: set[cst.Call | None] = set()
     for call, name in calls:
         steps = argument(call, "transforms", 0)
-        if _step(name) == "Compose" and isinstance(steps, (cst.List, cst.Tuple)):
+        if transform_named(name) == "Compose" and isinstance(steps, (cst.List, cst.Tuple)):
             found = _split(file, call, list(steps.elements))
             if found is not None:
                 yield found
@@ -90,9 +79,9 @@ def pipelines(file: FileFacts) -> Iterator[Pipeline | Refusal]:
     for call, name in calls:
         if name == "albumentations.Normalize":
             yield call, "Albumentations' Normalize also scales, with NumPy's rounding"
-        elif _step(name) == "Normalize" and call not in seen and _is_for_samples(file, call):
+        elif transform_named(name) == "Normalize" and call not in seen and _is_for_samples(file, call):
             yield call, "the transforms of its pipeline are not written in one list"
-        elif not _step(name) and _follows_to_tensor(file, call):
+        elif not transform_named(name) and _follows_to_tensor(file, call):
             cls = file.values.calls.constructed(call)
             where = f"the project's own class (line {file.line(cls.node)})" if cls is not None else "not torchvision's"
             yield call, f"its Normalize is {where}"
@@ -134,7 +123,7 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
     """The pipeline of a `Compose` of these steps; `None` where it does not normalise."""
     made = [_made(file, element.value) for element in elements]
     names = [file.qualified(call) or "" if call is not None else "" for call in made]
-    kinds = [_step(name) for name in names]
+    kinds = [transform_named(name) for name in names]
     if "Normalize" not in kinds:
         return None
     at = kinds.index("Normalize")
@@ -165,7 +154,7 @@ def _split(file: FileFacts, compose: cst.Call, elements: list[cst.BaseElement]) 
 
 def _not_scaled(file: FileFacts, call: cst.Call, name: str) -> str:
     """Why a conversion of bytes to floats is not the one that scales to float32; empty where it is."""
-    is_v2 = name.startswith(_TORCHVISION[0])
+    is_v2 = name.startswith(_V2)
     if not is_v2:
         return "ConvertImageDtype of torchvision.transforms (v1) is not supported"
     dtype = argument(call, "dtype", 0)
@@ -185,7 +174,7 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
     """
     for call in steps:
         name = file.qualified(call) or "" if call is not None else ""
-        kind = _step(name)
+        kind = transform_named(name)
         if kind in ("ToImage", "PILToTensor") and not is_picture:
             is_picture = True
         elif kind == "ToDtype" and call is not None:
@@ -199,7 +188,7 @@ def _not_bytes(file: FileFacts, steps: list[cst.Call | None], *, is_picture: boo
             reason = _not_bytes(file, [_made(file, element.value) for element in inner.elements], is_picture=True)
             if reason:
                 return reason
-        elif kind not in _KEEPS_BYTES:
+        elif kind not in KEEPS_BYTES:
             what = f"{kind} before it" if kind else "a transform before it that is not torchvision's"
             return f"{what} may return something else than images with 8 bits per channel"
     return "" if is_picture else "the image is not converted to a uint8 tensor before it is scaled"
@@ -216,15 +205,6 @@ def _follows_to_tensor(file: FileFacts, call: cst.Call) -> bool:
     at = list(steps.elements).index(element)
     before = _made(file, steps.elements[at - 1].value) if at else None
     return before is not None and dotted(before.func).rpartition(".")[2] == "ToTensor"
-
-
-def _step(name: str) -> str:
-    """The last part of the qualified name of one of torchvision's transforms; empty for other names."""
-    for prefix in _TORCHVISION:
-        if name.startswith(prefix):
-            rest = name.removeprefix(prefix)
-            return "" if "." in rest else rest
-    return ""
 
 
 def _made(file: FileFacts, node: cst.BaseExpression) -> cst.Call | None:

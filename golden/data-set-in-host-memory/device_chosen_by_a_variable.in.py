@@ -1,0 +1,31 @@
+# golden: stay refused="has no name on"
+"""The device is chosen below the data set, by what is not known above."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def main():
+    torch.manual_seed(0)
+    x, y = torch.randn(37, 6), torch.randint(3, (37,))
+    train_set = TensorDataset(x, y)
+    loader = DataLoader(train_set, batch_size=8, shuffle=True)
+    use_cuda = torch.cuda.is_available()
+    device = torch.device("cuda" if use_cuda else "cpu")
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model.weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

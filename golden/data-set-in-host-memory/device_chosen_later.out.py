@@ -1,0 +1,37 @@
+# golden: change unsafe numerics=bitwise
+"""The device is chosen below the data set, by asking PyTorch alone: that can be asked above, too."""
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+
+
+def main():
+    torch.manual_seed(0)
+    x, y = torch.randn(37, 6), torch.randint(3, (37,))
+    train_set = TensorDataset(
+        x.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+        y.to(torch.device("cuda" if torch.cuda.is_available() else "cpu")),
+    )
+    loader = DataLoader(
+        train_set,
+        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = nn.Linear(6, 3).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model.weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

@@ -1,0 +1,50 @@
+# golden: change unsafe numerics=bitwise
+"""Pictures that are made into the same tensors in every epoch are prepared once."""
+import struct
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def written(name="MNIST", number=37):
+    """A folder with a few pictures in the files of the data set."""
+    folder = Path(tempfile.mkdtemp())
+    raw = folder / name / "raw"
+    raw.mkdir(parents=True)
+    draw = torch.Generator().manual_seed(3)
+    for part in ("train", "t10k"):
+        pixels = torch.randint(256, (number, 28, 28), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        labels = torch.randint(10, (number,), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, number, 28, 28) + pixels)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, number) + labels)
+    return folder
+
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    transform = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
+    train_set = datasets.MNIST(written(), train=True, download=True, transform=transform)
+    loader = DataLoader(train_set, batch_size=8, shuffle=True, num_workers=2, pin_memory=True)
+    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(10)).to(device)
+    model(torch.zeros(1, 1, 28, 28, device=device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model[1].weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()
