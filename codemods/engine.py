@@ -536,8 +536,8 @@ def _findings(rules: Iterable[Rule], file: FileFacts) -> list[Finding]:
     for rule in rules:
         for finding in _checked(rule, file):
             for change in finding.changes:
-                if file.beside is not None and change.path == file.beside.path:
-                    continue  # written as a whole
+                if change.is_new:
+                    continue
                 source = file.world.source_at(change.path) if change.path else file.source
                 if not is_consistent(change.edits, len(source.text)):
                     raise _Broken(f"internal error in {rule.code}: the edits of a finding overlap or lie outside")

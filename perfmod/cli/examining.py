@@ -31,14 +31,12 @@ def examined(
     *,
     use_cache: bool = True,
     isolated: bool = False,
-    creates: bool = False,
     settle: Settle = list,
     told: Told | None = None,
     beside: Console | None = None,
 ) -> list[Examined]:
     """Results of all files, settled, each handed to `told` as soon as it is there.
 
-    `creates` allows rewrites that need new files.
     Where `told` prints to a terminal, `beside` is its console, which then also shows how far it is.
 
     Raises:
@@ -73,7 +71,6 @@ def examined(
             jobs=jobs,
             use_cache=use_cache,
             progress=progress,
-            creates=creates,
         )
         return [settled.get(each.file.real, each) for each in found]
 

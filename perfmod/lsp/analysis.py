@@ -26,7 +26,7 @@ from perfmod.examined import Examined
 from perfmod.files import is_left_out
 from perfmod.memory import cards
 from perfmod.report.rows import UNLISTED, FindingRow, State, finding_rows
-from perfmod.report.wording import in_question
+from perfmod.report.wording import in_question, of_others
 from perfmod.review.settling import Settling
 from perfmod.roots import project_root
 from perfmod.transforms.card import Card
@@ -160,7 +160,7 @@ def _as_open(snapshot: Snapshot) -> AbstractContextManager[None]:
 def _examined(snapshot: Snapshot) -> Examined:
     """The file without what the project has rejected. Raises `UsageMistake`."""
     target = os.path.relpath(snapshot.path, snapshot.folder)
-    found = examine((target,), Options(), cwd=snapshot.folder, jobs=1)
+    found = examine((target,), Options(), cwd=snapshot.folder, jobs=1, creates=False)
     settled = Settling.of(None, use_cache=True, cwd=snapshot.folder)(found)
     return next(each for each in settled if each.file.real == snapshot.path)
 
@@ -201,7 +201,7 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
         path, end = Path(os.path.realpath(folder / asked.path)), asked.column + len(asked.expression)
         yield Related(path, asked.line, asked.column, asked.line, end, f"is right if {in_question(asked)}")
     for edit in row.edits or ():
-        if edit.path != row.path:
+        if edit.path != row.path and edit.path not in row.makes:
             path = Path(os.path.realpath(folder / edit.path))
             yield Related(path, edit.line, edit.column, edit.end_line, edit.end_column, "is changed along with it")
 
@@ -209,7 +209,7 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
 def _title(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:
     condition = f", if {' and '.join(asked)}" if asked and row.state is State.QUESTION else ""
     notes = [row.state.words] if row.state is not State.REWRITTEN and not condition else []
-    notes += [f"also changes {' and '.join(row.elsewhere)}"] if row.elsewhere else []
+    notes += filter(None, [of_others(row)])
     return f"{rule.fix_title}{condition}" + (f" ({'; '.join(notes)})" if notes else "")
 
 

@@ -34,9 +34,9 @@ def diffs_of(
     group = [one for one in changed.values() if one.task is each.task]
     rest = {one.result.path: one for one in without(group, {place_of(each, finding): LEFT_OUT}, remembered)}
     found: list[Diff] = []
-    for path in sorted(rest, key=lambda path: (path != each.result.path, path)):
-        result = rest[path].result
-        before = Code.read(result.after or changed[path].result.before, path)
+    for path in sorted((one.result.path for one in group), key=lambda path: (path != each.result.path, path)):
+        left = rest[path].result.after if path in rest else b""
+        before = Code.read(left or changed[path].result.before, path)
         found += _between(before, Code.read(changed[path].result.after, path))
     return tuple(found)
 

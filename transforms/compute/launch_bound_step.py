@@ -139,7 +139,7 @@ class LaunchBoundStep(Rule):
             edits,
             numerics=numerics,
             imports=(f"from {beside.module} import {RECORDER}",),
-            elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),)),),
+            elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),), is_new=True),),
         )
 
 
@@ -153,9 +153,7 @@ def _is_recorded(file: FileFacts, loop: Round) -> bool:
 def _file_beside(file: FileFacts) -> Beside:
     """Where the recorder is, or will be."""
     if file.beside is None:
-        raise NotRecorded(
-            file.tree.module, "the recorder is a file of its own, which only `perfmod apply` writes beside a script"
-        )
+        raise NotRecorded(file.tree.module, "the recorder is a file of its own, and none can be made beside this code")
     if file.beside.problem:
         raise NotRecorded(file.tree.module, file.beside.problem)
     return file.beside
