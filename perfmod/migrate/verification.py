@@ -193,7 +193,7 @@ class _Trial:
     def _is_left_alone(self) -> bool:
         """Whether nothing is rewritten, so that nothing has to be run; what goes wrong is told by `verify` itself."""
         try:
-            found = examine([self.script], self.request.options, cwd=self.cwd, use_cache=False, creates=False)
+            found = examine([self.script], self.request.options, cwd=self.cwd, use_cache=False)
             settled = Settling.of(None, use_cache=False, cwd=self.cwd)(found)
             return not Rewriting.of(settled).stack
         except PerfmodError:
