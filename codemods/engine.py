@@ -488,6 +488,7 @@ class _Rewriting:
             self.owners.get((place, number, earlier))
             for change in finding.changes
             for place in (change.path or path,)
+            if not change.is_new  # whoever needs it writes it
             for edit in change.edits
             for number, earlier in self.texts[place].overwritten(edit)
         }

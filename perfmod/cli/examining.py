@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmod.codemods.results import Outcome
 from perfmod.config import Options
 from perfmod.errors import UsageMistake
 from perfmod.examine import examine, examine_bytes
-from perfmod.examined import Examined
+from perfmod.examined import Examined, in_order
 from perfmod.files import STDIN
 from perfmod.report.output import progress_bar
 
@@ -55,10 +54,7 @@ def examined(
 
         def progress(done: int, total: int, new: Sequence[Examined]) -> None:
             ready = settle(new)
-            for each in ready:
-                # Of a new file, that of whoever needs it counts.
-                if not _is_made(settled.get(each.file.real)):
-                    settled[each.file.real] = each
+            settled.update((each.file.real, each) for each in ready)
             if told is not None:
                 told(ready)
             show(done, total)
@@ -72,8 +68,6 @@ def examined(
             use_cache=use_cache,
             progress=progress,
         )
-        return [settled.get(each.file.real, each) for each in found]
-
-
-def _is_made(each: Examined | None) -> bool:
-    return each is not None and each.result.is_new and each.result.outcome is Outcome.CHANGED
+        old = [settled.get(each.file.real, each) for each in found if not each.result.is_new]
+        # Decisions take new files away, or bring them.
+        return in_order([*old, *(each for each in settled.values() if each.result.is_new)])

@@ -170,7 +170,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 def _diff(diff: Diff) -> dict[str, Any]:
-    return {"path": plain(diff.path), "cell": diff.cell, "hunks": [_hunk(hunk) for hunk in diff.hunks]}
+    return {"name": plain(diff.name), "hunks": [_hunk(hunk) for hunk in diff.hunks]}
 
 
 def _hunk(hunk: Hunk) -> dict[str, Any]:
