@@ -203,7 +203,8 @@ class Repository:
         try:
             yield
         except NotWritten as error:
-            self._take_back(step)
+            # What somebody else wrote meanwhile stays.
+            _restore(step, only_ours=True)
             raise _Refused(f"a file {error.reason}") from error
         except GitFailed as error:
             self._take_back(step)
@@ -253,9 +254,12 @@ def _different(contents: Mapping[Path, bytes | None]) -> list[Path]:
     return [path for path, data in contents.items() if _read(path) != data]
 
 
-def _restore(step: Step) -> None:
-    """Give the files the bytes that they had before a step. Raises `Failure`."""
-    different = _different(step.before)
+def _restore(step: Step, *, only_ours: bool = False) -> None:
+    """Give the files the bytes that they had before a step; `only_ours` those that hold what it writes.
+
+    Raises `Failure`.
+    """
+    different = [path for path in _different(step.before) if not only_ours or _read(path) == step.after[path]]
     try:
         for path in different:
             replace(path, step.before[path], _read(path))

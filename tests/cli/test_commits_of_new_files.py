@@ -11,6 +11,7 @@ from repositories import PLAIN, commit_all, git, subjects
 
 from perfmod.codemods import catalog
 from perfmod.errors import ExitCode
+from perfmod.patches.commits import Repository
 from perfmod.transforms.compute.recorder import recorder
 
 SCRIPT = (ROOT / "launch-bound-step" / "two-loops.in.py").read_text()
@@ -74,3 +75,17 @@ def test_one_whose_removal_is_not_committed_is_not_made_again(repository: Path, 
     ran = perfmod(*COMMITS)
     assert ran.code == ExitCode.USAGE
     assert "graphed_step.py: was removed, and would be made again; commit its removal first" in ran.err
+
+
+def test_one_that_somebody_else_makes_meanwhile_stays(
+    repository: Path, perfmod: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made_meanwhile(*_: object, **__: object) -> None:
+        (repository / "graphed_step.py").write_text("mine = 1\n")
+
+    monkeypatch.setattr(Repository, "require_clean", made_meanwhile)
+    ran = perfmod(*COMMITS)
+    assert ran.code == ExitCode.FAILED
+    assert "a file was made by somebody else while perfmod ran" in ran.err
+    assert (repository / "graphed_step.py").read_text() == "mine = 1\n"
+    assert (repository / "train.py").read_text() == SCRIPT
