@@ -488,6 +488,7 @@ class _Rewriting:
             self.owners.get((place, number, earlier))
             for change in finding.changes
             for place in (change.path or path,)
+            if not change.is_new  # whoever needs it writes it
             for edit in change.edits
             for number, earlier in self.texts[place].overwritten(edit)
         }
@@ -536,8 +537,8 @@ def _findings(rules: Iterable[Rule], file: FileFacts) -> list[Finding]:
     for rule in rules:
         for finding in _checked(rule, file):
             for change in finding.changes:
-                if file.beside is not None and change.path == file.beside.path:
-                    continue  # written as a whole
+                if change.is_new:
+                    continue
                 source = file.world.source_at(change.path) if change.path else file.source
                 if not is_consistent(change.edits, len(source.text)):
                     raise _Broken(f"internal error in {rule.code}: the edits of a finding overlap or lie outside")

@@ -10,11 +10,11 @@ from pathlib import Path
 from attrs import evolve, frozen
 
 from perfmod import disk, parallel, planning
-from perfmod.beside import beside
+from perfmod.beside import beside, found_beside
 from perfmod.codemods import catalog
 from perfmod.codemods.results import Choice, FileResult, Given, Outcome, Part
 from perfmod.config import Settings
-from perfmod.examined import Examined, Progress
+from perfmod.examined import Examined, Progress, path_of
 from perfmod.files import FoundFile, Unreadable, discover, read
 from perfmod.memory import Asked, Done, Memory, Request
 from perfmod.planning import Member, Unit
@@ -55,7 +55,7 @@ def ask(request: Request, jobs: int, progress: Progress, remembered: Memory | No
         if remembered is not None:
             remembered.keep_run(request, None if found.unlisted else noted, done)
     unlisted = [_unlisted(path, reason) for path, reason in found.unlisted]
-    return [*sorted((one for each in done for one in each.examined), key=_path_of), *unlisted]
+    return [*sorted((one for each in done for one in each.examined), key=path_of), *unlisted]
 
 
 @frozen
@@ -133,7 +133,7 @@ class _Opened:
             elif given.part is Part.ASKED:
                 shown_result = evolve(result, before=b"", after=b"")
                 examined.append(Examined(file, shown_result, (lambda: task) if result.applied else None))
-        return Done(tuple(sorted(examined, key=_path_of)), asked)
+        return Done(tuple(sorted(examined, key=path_of)), asked)
 
 
 def _content(file: FoundFile) -> bytes | FileResult:
@@ -182,9 +182,9 @@ def _with_new(
             place = beside(file.real, file.shown, given.data, imported_as, imports)
         whole.append(evolve(given, beside=place))
         if place is not None and not (place.is_present or place.problem):
-            real = file.real.with_name(Path(place.path).name)
-            if real not in known:
-                new.setdefault(real, FoundFile(place.path, real, False, file.settings, file.given))
+            made = found_beside(place, file)
+            if made.real not in known:
+                new.setdefault(made.real, made)
     return (*whole, *(Given(file.shown, b"", part=Part.NEW) for file in new.values())), [*new.values()]
 
 
@@ -218,10 +218,6 @@ def _run(
             told += len(done[-1].examined)
             progress(min(total, told), total, done[-1].examined)
     return done
-
-
-def _path_of(each: Examined) -> tuple[str, ...]:
-    return each.file.real.parts
 
 
 def _unchanged(file: FoundFile) -> Examined:

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from perfmod import disk
+from perfmod.files import FoundFile
 from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute.recorder import MODULE, recorder
 from perfmod.transforms.decoding import is_notebook
@@ -43,6 +44,11 @@ def beside(
             problem = "" if is_relative else _problem(real, imported_as, imports)
             return Beside(path, module, found is not None, problem)
     return Beside("", "", problem=f"every name from {MODULE}.py to {name}.py is taken in its folder")
+
+
+def found_beside(place: Beside, script: FoundFile) -> FoundFile:
+    """The file beside a script as one to be written, though nothing lies there yet."""
+    return FoundFile(place.path, script.real.with_name(Path(place.path).name), False, script.settings, script.given)
 
 
 def _content(path: Path) -> bytes | None:

@@ -27,7 +27,7 @@ def examine(
     jobs: int | None = None,
     use_cache: bool = True,
     progress: Progress = silent,
-    creates: bool = False,
+    creates: bool = True,
 ) -> list[Examined]:
     """Run the engine over every file that `targets` lead to, and over what belongs to the trainings in them.
 

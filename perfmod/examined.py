@@ -49,6 +49,18 @@ def once(examined: Sequence[Examined]) -> list[Examined]:
     return [each for each in examined if not each.result.is_new or new[each.result.path] is each]
 
 
+def path_of(each: Examined) -> tuple[str, ...]:
+    """What files are ordered by."""
+    return each.file.real.parts
+
+
+def in_order(examined: Sequence[Examined]) -> list[Examined]:
+    """The files as `examine` gives them, where new ones were added at the end."""
+    if not examined or not examined[-1].result.is_new:
+        return list(examined)
+    return sorted(examined, key=path_of)
+
+
 class Progress(Protocol):
     """Told what is done."""
 

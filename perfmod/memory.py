@@ -63,7 +63,7 @@ class Request:
     options: Options
     cwd: Path
     isolated: bool
-    creates: bool = False
+    creates: bool = True
 
     @property
     def places(self) -> tuple[str, ...]:

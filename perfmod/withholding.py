@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 
+from perfmod.again import Answer, answered
 from perfmod.codemods.results import FileResult, Outcome, Withheld
 from perfmod.examined import Examined
 from perfmod.memory import Memory
@@ -24,32 +25,25 @@ def without(
     """The same files with some findings left out, which are reported with the reason instead.
 
     The engine is asked again about files that are read together with one whose finding is left out, unless that is
-    `remembered`. Raises `Failure` where files that an earlier run examined were edited meanwhile.
+    `remembered`. New files come and go with the findings that need them. Raises `Failure` where files that an earlier
+    run examined were edited meanwhile.
     """
     places = {place.path for place in withheld}
     tasks = {id(task): task for each in examined if each.result.path in places and (task := each.task) is not None}
-    results: dict[str, tuple[Task, FileResult]] = {}
-    for task in tasks.values():
-        choice = evolve(task.choice, withheld={**task.choice.withheld, **withheld})
-        remaining = evolve(task, choice=choice)
-        results.update((result.path, (remaining, result)) for result in _answer(remaining, remembered))
+    answers: dict[int, Answer] = {}
+    for key, task in tasks.items():
+        remaining = evolve(task, choice=evolve(task.choice, withheld={**task.choice.withheld, **withheld}))
+        answers[key] = remaining, _answer(remaining, remembered)
+    asked = {result.path for _, results in answers.values() for result in results}
+    return [_kept_small(each) if each.result.path in asked else each for each in answered(examined, answers)]
 
-    def left(each: Examined) -> Examined:
-        if each.result.path not in results:
-            return each
-        task, result = results[each.result.path]
-        if result.outcome is Outcome.CHANGED:
-            return evolve(each, result=result, asked=lambda: task)
-        unchanged = evolve(result, before=b"", after=b"")
-        return evolve(each, result=unchanged, asked=(lambda: task) if result.applied else None)
 
-    found = [left(each) for each in examined]
-    # A new file that is gone from one answer may be needed by files that were not read together with those.
-    needed = {path for each in found if each.result.outcome is Outcome.CHANGED for path in each.result.together}
-    return [
-        old if new.result.is_new and new.result.path in needed and new.result.outcome is not Outcome.CHANGED else new
-        for old, new in zip(examined, found, strict=True)
-    ]
+def _kept_small(each: Examined) -> Examined:
+    """The same without what nobody asks for: the bytes of a file that stays, and what the engine was asked of it."""
+    if each.result.outcome is Outcome.CHANGED:
+        return each
+    unchanged = evolve(each.result, before=b"", after=b"")
+    return evolve(each, result=unchanged, asked=each.asked if each.result.applied else None)
 
 
 def _answer(task: Task, remembered: Memory | None) -> Sequence[FileResult]:

@@ -104,12 +104,14 @@ class Change:
             `"from module import name"`.
         definitions: module-level statements that the new code needs, such as a class; findings that ask for the same
             share it.
+        is_new: whether the file is not there and `edits` is its whole text.
     """
 
     path: str = ""
     edits: tuple[Edit, ...] = ()
     imports: tuple[str, ...] = ()
     definitions: tuple[str, ...] = ()
+    is_new: bool = False
 
 
 @frozen(order=True)

@@ -152,5 +152,6 @@ def _by_file(own: str, edits: Iterable[Edit], further: Iterable[Change]) -> list
             (*known.edits, *(evolve(edit, path="") for edit in change.edits)),
             (*known.imports, *change.imports),
             (*known.definitions, *change.definitions),
+            change.is_new,
         )
     return [evolve(change, edits=tuple(sorted(change.edits))) for _, change in sorted(changes.items())]

@@ -168,7 +168,6 @@ def apply(
         jobs,
         use_cache=use_cache,
         isolated=isolated,
-        creates=not (verify or commits),
         settle=settle,
         # What does not pay is taken back below, and nobody should read of it before.
         told=None if verify else told,

@@ -138,7 +138,6 @@ def check(
             jobs,
             use_cache=not no_cache,
             isolated=isolated,
-            creates=True,
             settle=Settling.of(None, use_cache=not no_cache),
             told=told,
             beside=beside,

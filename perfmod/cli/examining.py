@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from perfmod.codemods.results import Outcome
 from perfmod.config import Options
 from perfmod.errors import UsageMistake
 from perfmod.examine import examine, examine_bytes
-from perfmod.examined import Examined
+from perfmod.examined import Examined, in_order
 from perfmod.files import STDIN
 from perfmod.report.output import progress_bar
 
@@ -31,14 +30,12 @@ def examined(
     *,
     use_cache: bool = True,
     isolated: bool = False,
-    creates: bool = False,
     settle: Settle = list,
     told: Told | None = None,
     beside: Console | None = None,
 ) -> list[Examined]:
     """Results of all files, settled, each handed to `told` as soon as it is there.
 
-    `creates` allows rewrites that need new files.
     Where `told` prints to a terminal, `beside` is its console, which then also shows how far it is.
 
     Raises:
@@ -57,10 +54,7 @@ def examined(
 
         def progress(done: int, total: int, new: Sequence[Examined]) -> None:
             ready = settle(new)
-            for each in ready:
-                # Of a new file, that of whoever needs it counts.
-                if not _is_made(settled.get(each.file.real)):
-                    settled[each.file.real] = each
+            settled.update((each.file.real, each) for each in ready)
             if told is not None:
                 told(ready)
             show(done, total)
@@ -73,10 +67,7 @@ def examined(
             jobs=jobs,
             use_cache=use_cache,
             progress=progress,
-            creates=creates,
         )
-        return [settled.get(each.file.real, each) for each in found]
-
-
-def _is_made(each: Examined | None) -> bool:
-    return each is not None and each.result.is_new and each.result.outcome is Outcome.CHANGED
+        old = [settled.get(each.file.real, each) for each in found if not each.result.is_new]
+        # Decisions take new files away, or bring them.
+        return in_order([*old, *(each for each in settled.values() if each.result.is_new)])

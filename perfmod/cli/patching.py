@@ -176,7 +176,10 @@ class Patching:
 
         assert self._repository is not None
         repository = self._repository
-        repository.require_clean(list(dict.fromkeys(path for step, _ in series.steps for path in step.before)))
+        repository.require_clean(
+            list(dict.fromkeys(path for step, _ in series.steps for path in step.before)),
+            new={path for step, _ in series.steps for path in step.new},
+        )
         if self._branch is not None:
             repository = repository.switch_to_new(self._branch)
         repository.commit(series.steps, _again(sys.argv[1:]))

@@ -102,4 +102,5 @@ def _keyed(rows: Sequence[FindingRow]) -> Iterator[Found]:
 
 def _row(raw: dict[str, Any]) -> FindingRow:
     edits = None if raw["edits"] is None else tuple(EditRow(**edit) for edit in raw["edits"])
-    return FindingRow(**raw | {"state": State(raw["state"]), "edits": edits, "elsewhere": tuple(raw["elsewhere"])})
+    lists = {"elsewhere": tuple(raw["elsewhere"]), "makes": tuple(raw.get("makes", ()))}
+    return FindingRow(**raw | {"state": State(raw["state"]), "edits": edits} | lists)

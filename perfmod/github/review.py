@@ -115,6 +115,7 @@ def _body(found: Found, rewrite: str) -> str:
 
 
 def _by_hand(row: FindingRow, inputs: Inputs) -> str:
-    command = shlex.join(["perfmod", "apply", row.path, *row.elsewhere, *inputs.args])
+    there = [path for path in row.elsewhere if path not in row.makes]
+    command = shlex.join(["perfmod", "apply", row.path, *there, *inputs.args])
     others = f", with {', '.join(map(markdown.code, row.elsewhere))}" if row.elsewhere else ""
     return f"{markdown.code(command)} rewrites it{others}."

@@ -26,7 +26,7 @@ from perfmod.examined import Examined
 from perfmod.files import is_left_out
 from perfmod.memory import cards
 from perfmod.report.rows import UNLISTED, FindingRow, State, finding_rows
-from perfmod.report.wording import in_question
+from perfmod.report.wording import in_question, of_others
 from perfmod.review.settling import Settling
 from perfmod.roots import project_root
 from perfmod.transforms.card import Card
@@ -44,10 +44,12 @@ class Snapshot:
     Attributes:
         path: the file, links followed; it is open.
         open_files: the texts of all open files that lie on the disk, by real path.
+        creates: whether the editor makes files that a rewrite needs.
     """
 
     path: Path
     open_files: Mapping[Path, str]
+    creates: bool = False
 
     @property
     def folder(self) -> Path:
@@ -87,10 +89,14 @@ class Told:
 
 @frozen
 class Replaced:
-    """A file that a rewrite changes: its texts before and after, without a byte order mark."""
+    """A file that a rewrite changes or makes.
+
+    Attributes:
+        before, after: its texts, without a byte order mark; there is none before where there is no file yet.
+    """
 
     path: Path
-    before: str
+    before: str | None
     after: str
 
 
@@ -121,7 +127,12 @@ def rewritten(snapshot: Snapshot) -> tuple[Replaced, ...]:
         others = [file.path for file in task.files if file.path != examined.result.path]
         changed = [each for each in task.sparing(others).run() if each.outcome is Outcome.CHANGED]
         return tuple(
-            Replaced(_real(each.path, snapshot), decode(each.before)[0], decode(each.after)[0]) for each in changed
+            Replaced(
+                _real(each.path, snapshot, is_new=each.is_new),
+                None if each.is_new else decode(each.before)[0],
+                decode(each.after)[0],
+            )
+            for each in changed
         )
 
 
@@ -132,14 +143,16 @@ def rewritten_at(snapshot: Snapshot, code: str, start: int) -> tuple[Replaced, .
     """
     with _as_open(snapshot):
         edits: dict[str, list[PlacedEdit]] = defaultdict(list)
+        new: set[str] = set()
         for finding in _found_at(_examined(snapshot).result, code, start):
+            new |= {change.path for change in finding.elsewhere if change.is_new}
             for edit in finding.placed or ():
                 edits[edit.path].append(edit)
         replaced = []
         for path, own in edits.items():
-            real = _real(path, snapshot)
-            before = Code.read(disk.read(real), path)
-            replaced.append(Replaced(real, before.script, before.edited(own).script))
+            real = _real(path, snapshot, is_new=path in new)
+            before = Code.read(b"" if path in new else disk.read(real), path)
+            replaced.append(Replaced(real, None if path in new else before.script, before.edited(own).script))
         return tuple(replaced)
 
 
@@ -160,7 +173,7 @@ def _as_open(snapshot: Snapshot) -> AbstractContextManager[None]:
 def _examined(snapshot: Snapshot) -> Examined:
     """The file without what the project has rejected. Raises `UsageMistake`."""
     target = os.path.relpath(snapshot.path, snapshot.folder)
-    found = examine((target,), Options(), cwd=snapshot.folder, jobs=1)
+    found = examine((target,), Options(), cwd=snapshot.folder, jobs=1, creates=snapshot.creates)
     settled = Settling.of(None, use_cache=True, cwd=snapshot.folder)(found)
     return next(each for each in settled if each.file.real == snapshot.path)
 
@@ -171,10 +184,10 @@ def _found_at(result: FileResult, code: str, start: int) -> list[Finding]:
     return [finding for finding in found if (finding.code, finding.start) == (code, start)][:1]
 
 
-def _real(path: str, snapshot: Snapshot) -> Path:
-    """Where a file lies. Raises `Failure` where that cannot be told from how it is printed."""
+def _real(path: str, snapshot: Snapshot, *, is_new: bool) -> Path:
+    """Where a file lies, or will. Raises `Failure` where that cannot be told from how it is printed."""
     real = Path(os.path.realpath(snapshot.folder / path))
-    if not real.exists():
+    if not (real.parent if is_new else real).exists():
         raise Failure(f"{path}: has a name that cannot be printed, so it is not rewritten from here")
     return real
 
@@ -201,7 +214,7 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
         path, end = Path(os.path.realpath(folder / asked.path)), asked.column + len(asked.expression)
         yield Related(path, asked.line, asked.column, asked.line, end, f"is right if {in_question(asked)}")
     for edit in row.edits or ():
-        if edit.path != row.path:
+        if edit.path != row.path and edit.path not in row.makes:
             path = Path(os.path.realpath(folder / edit.path))
             yield Related(path, edit.line, edit.column, edit.end_line, edit.end_column, "is changed along with it")
 
@@ -209,7 +222,7 @@ def _related(row: FindingRow, folder: Path) -> Iterator[Related]:
 def _title(row: FindingRow, rule: Rule, asked: Sequence[str]) -> str:
     condition = f", if {' and '.join(asked)}" if asked and row.state is State.QUESTION else ""
     notes = [row.state.words] if row.state is not State.REWRITTEN and not condition else []
-    notes += [f"also changes {' and '.join(row.elsewhere)}"] if row.elsewhere else []
+    notes += filter(None, [of_others(row)])
     return f"{rule.fix_title}{condition}" + (f" ({'; '.join(notes)})" if notes else "")
 
 

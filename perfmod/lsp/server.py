@@ -52,7 +52,7 @@ class Server(LanguageServer):
         """How the editor takes edits."""
         workspace = self.client_capabilities.workspace
         edit = workspace.workspace_edit if workspace is not None else None
-        return wording.WorkspaceEdits(self.encoding, takes_versions=bool(edit is not None and edit.document_changes))
+        return wording.WorkspaceEdits.of(self.encoding, edit)
 
     @property
     def resolves_edits(self) -> bool:
@@ -186,7 +186,7 @@ class Server(LanguageServer):
         self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(document.uri, told, version))
 
     def _snapshot(self, document: Document) -> Snapshot:
-        return Snapshot(document.path, {each.path: each.text for each in self._opened})
+        return Snapshot(document.path, {each.path: each.text for each in self._opened}, self.edits.creates)
 
     def _diagnostic(self, place: types.Range, told: Told) -> types.Diagnostic:
         return wording.diagnostic(place, told, self._lines_of)

@@ -71,31 +71,55 @@ def rewrite_all(document: Document) -> types.CodeAction:
     return types.CodeAction("perfmod: fix all safe findings in this file", FIX_ALL, data=asdict(asked))
 
 
+@frozen
 class WorkspaceEdits:
-    """Edits in the form that the editor takes."""
+    """Edits in the form that the editor takes.
 
-    def __init__(self, encoding: str, *, takes_versions: bool) -> None:
-        self._encoding = encoding
-        self._takes_versions = takes_versions
+    Attributes:
+        encoding: in whose units it counts characters.
+        takes_versions: whether it takes edits with the version of the file that they are for.
+        creates: whether it makes files; it takes versions then.
+    """
+
+    encoding: str
+    takes_versions: bool
+    creates: bool
+
+    @classmethod
+    def of(cls, encoding: str, able: types.WorkspaceEditClientCapabilities | None) -> WorkspaceEdits:
+        """By what the editor says that it is able to."""
+        takes_versions = able is not None and bool(able.document_changes)
+        operations = able.resource_operations if able is not None else None
+        return cls(
+            encoding, takes_versions, takes_versions and types.ResourceOperationKind.Create in (operations or ())
+        )
 
     def replacing(self, replaced: Iterable[Replaced], documents: Mapping[Path, Document]) -> types.WorkspaceEdit:
-        """Makes new texts of files, of which some are open."""
+        """Makes new texts of files, of which some are open, and some are not there yet."""
+        files = list(replaced)
         edits: dict[str, tuple[int | None, Sequence[types.TextEdit]]] = {}
-        for each in replaced:
+        for each in files:
             document = documents.get(each.path)
             uri = each.path.as_uri() if document is None else document.uri
             version = None if document is None else document.version
-            edits[uri] = version, Lines(each.before, self._encoding).edits_to(each.after)
-        return self._of(edits)
+            edits[uri] = version, Lines(each.before or "", self.encoding).edits_to(each.after)
+        return self._of(edits, [each.path.as_uri() for each in files if each.before is None])
 
-    def _of(self, edits: Mapping[str, tuple[int | None, Sequence[types.TextEdit]]]) -> types.WorkspaceEdit:
-        """Edits by address, each with the version of the file that they are for, where it is open."""
-        if not self._takes_versions:
+    def _of(
+        self, edits: Mapping[str, tuple[int | None, Sequence[types.TextEdit]]], new: Sequence[str]
+    ) -> types.WorkspaceEdit:
+        """Edits by address, each with the version of the file that they are for, where it is open; new files first."""
+        if not self.takes_versions:
             return types.WorkspaceEdit(changes={uri: changes for uri, (_, changes) in edits.items()})
         return types.WorkspaceEdit(
             document_changes=[
-                types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version), changes)
-                for uri, (version, changes) in edits.items()
+                *map(types.CreateFile, new),
+                *(
+                    types.TextDocumentEdit(
+                        types.OptionalVersionedTextDocumentIdentifier(uri=uri, version=version), changes
+                    )
+                    for uri, (version, changes) in edits.items()
+                ),
             ]
         )
 

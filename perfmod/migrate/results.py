@@ -89,7 +89,8 @@ class Step:
         patch: name of the file in `out/patches`.
         branch: ends the name of the branch that it is on; empty where all steps are on one branch.
         files: what it leaves in files, by path from the root of the repository; the contents lie in `out/steps`, as
-            `NUMBER/PATH`. `before` are digests (`disk.digest`) of what the files hold until then.
+            `NUMBER/PATH`. `before` are digests (`disk.digest`) of what the files hold until then; empty for a file that
+            it makes.
         findings: how many it holds. added, removed: lines.
     """
 

@@ -40,11 +40,15 @@ def _step(series: Series, made: Made, message: Message, patch: str, branch: str)
         patch=patch,
         branch=branch,
         files=tuple(path.relative_to(series.root).as_posix() for path in made.after),
-        before=tuple(disk.digest(made.before[path] or b"") for path in made.after),
+        before=tuple(_digest(made.before[path]) for path in made.after),
         findings=len(made.part.applied),
         added=added,
         removed=removed,
     )
+
+
+def _digest(data: bytes | None) -> str:
+    return "" if data is None else disk.digest(data)
 
 
 def _lines(diff: bytes, files: int) -> tuple[int, int]:

@@ -62,15 +62,17 @@ def trees_of(git: Git, commit: str, steps: Sequence[tuple[int, Step]], contents:
     made: list[Committed] = []
     for number, step in steps:
         for path, before in zip(step.files, step.before, strict=True):
-            if path not in entries:
+            if path in files:
+                if files[path].digest != before:
+                    raise _other(path)
+            elif not before:
+                files[path] = _new_file(git, commit, path)
+            elif path not in entries:
                 raise _obstacle(f"{shown(path)}: is no file in the commit {commit[:12]}")
-            mode, blob = entries[path]
-            if path not in files and digests[blob] == before:
-                files[path] = _File(mode, is_plain=True, digest=before)
-            elif path not in files:
-                files[path] = _file(git, commit, path, mode, blob, before)
-            elif files[path].digest != before:
-                raise _other(path)
+            else:
+                mode, blob = entries[path]
+                is_plain = digests[blob] == before
+                files[path] = _File(mode, True, before) if is_plain else _file(git, commit, path, mode, blob, before)
         sources = [contents / str(number) / path for path in step.files]
         blobs = _blobs(git, [files[path] for path in step.files], step.files, sources)
         lines = [f"{files[path].mode} {blob}\t{path}" for path, blob in zip(step.files, blobs, strict=True)]
@@ -111,7 +113,7 @@ def _digests(git: Git, blobs: Sequence[str]) -> dict[str, str]:
 
 
 def _file(git: Git, commit: str, path: str, mode: str, blob: str, before: str) -> _File:
-    """A file that git changes between repository and working tree."""
+    """A file of a commit that git changes between repository and working tree."""
     conversions = _conversions(git, path)
     try:
         there = git("cat-file", "--filters", f"{commit}:{path}")
@@ -122,6 +124,13 @@ def _file(git: Git, commit: str, path: str, mode: str, blob: str, before: str) -
     if _converted(git, path, there) != blob:
         raise _obstacle(f"{shown(path)}: git would change more of it than its lines{conversions}; normalise it first")
     return _File(mode, is_plain=False, digest=before)
+
+
+def _new_file(git: Git, commit: str, path: str) -> _File:
+    """A file that a step makes; git brings it into the form of the repository."""
+    if git("--literal-pathspecs", "ls-tree", "--full-tree", commit, "--", path):
+        raise _obstacle(f"{shown(path)}: would be made, and the commit {commit[:12]} has it already")
+    return _File(_FILES[0], is_plain=False, digest="")
 
 
 def _blobs(git: Git, files: Sequence[_File], paths: Sequence[str], sources: Sequence[Path]) -> Iterator[str]:

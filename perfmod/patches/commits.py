@@ -10,7 +10,7 @@ import os
 import shlex
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -88,8 +88,8 @@ class Repository:
             return cls(found, branch)
         return cls(found, "")
 
-    def require_clean(self, paths: Sequence[Path]) -> None:
-        """Raise `UsageMistake` unless files (real paths) are as they were committed."""
+    def require_clean(self, paths: Sequence[Path], new: Collection[Path] = ()) -> None:
+        """Raise `UsageMistake` unless files (real paths) are as they were committed, or free to be made if `new`."""
         for path in paths:
             if git_root(path.parent) != self.root:
                 raise UsageMistake(f"{shown(path)}: is not in the repository {shown(self.root)}")
@@ -97,14 +97,27 @@ class Repository:
             return
         names = [path.relative_to(self.root).as_posix() for path in paths]
         tracked = git(self.root, "--literal-pathspecs", "ls-files", "-z", "--", *names).split(b"\0")
-        for name in names:
-            if os.fsencode(name) not in tracked:
+        for path, name in zip(paths, names, strict=True):
+            if path in new:
+                self._require_free(name, is_tracked=os.fsencode(name) in tracked)
+            elif os.fsencode(name) not in tracked:
                 raise UsageMistake(f"{shown(name)}: is not under version control; commit it first")
         status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
         states = git(self.root, "--literal-pathspecs", *status, "--", *names).split(b"\0")
         for state in filter(None, states):
             name = shown(os.fsdecode(state[3:]))
             raise UsageMistake(f"{name}: has changes that are not committed; commit or stash them first")
+
+    def _require_free(self, name: str, *, is_tracked: bool) -> None:
+        """Raise `UsageMistake` unless git takes a new file of that name."""
+        if is_tracked:
+            raise UsageMistake(f"{shown(name)}: was removed, and would be made again; commit its removal first")
+        with contextlib.suppress(GitFailed):  # where it is not ignored
+            git(self.root, "check-ignore", "--quiet", "--", f"./{name}")
+            raise UsageMistake(
+                f"{shown(name)}: has to be made and committed, and git ignores it; change .gitignore first, or leave "
+                "--commits out"
+            )
 
     def switch_to_new(self, branch: str) -> Repository:
         """The repository on a new branch. Raises `Failure`."""
@@ -142,17 +155,18 @@ class Repository:
         """Raises `_Refused`, or `Failure` where a hook changed what was committed."""
         head = self._head()
         try:
-            with _refused(step):
+            with self._refused(step):
                 for path, after in step.after.items():
                     replace(path, after, step.before[path])
+                self._announce(step.new)
                 is_made = self._run_git(step, message)
         except KeyboardInterrupt:
             if self._head() == head:
-                _restore(step)
+                self._take_back(step)
             raise
         different = [shown(path.relative_to(self.root)) for path in _different(step.after)]
         if not is_made:
-            _restore(step)
+            self._take_back(step)
             if different:
                 raise _Refused(
                     f"a hook changed {', '.join(different)}, as formatters do; to let it, run perfmod without "
@@ -165,6 +179,39 @@ class Repository:
                 f"the commit ({message.subject}) was made, but a hook changed {names} in it; look at `git show HEAD`, "
                 "and run perfmod again for the rest"
             )
+
+    def _announce(self, new: Sequence[Path]) -> None:
+        """Tell the index of new files without their content, or `git commit --only` would not know them.
+
+        Raises `GitFailed`, for one that is ignored.
+        """
+        if new:
+            names = [path.relative_to(self.root).as_posix() for path in new]
+            git(self.root, "--literal-pathspecs", "add", "--intent-to-add", "--", *names)
+
+    def _take_back(self, step: Step) -> None:
+        """Give the files the bytes that they had before a step. Raises `Failure`."""
+        _restore(step)
+        if step.new:
+            names = [path.relative_to(self.root).as_posix() for path in step.new]
+            forget = ("rm", "--cached", "--force", "--quiet", "--ignore-unmatch")
+            git(self.root, "--literal-pathspecs", *forget, "--", *names)
+
+    @contextlib.contextmanager
+    def _refused(self, step: Step) -> Iterator[None]:
+        """Turns what goes wrong with the disk, or with git before it commits, into a refusal."""
+        try:
+            yield
+        except NotWritten as error:
+            # What somebody else wrote meanwhile stays.
+            _restore(step, only_ours=True)
+            raise _Refused(f"a file {error.reason}") from error
+        except GitFailed as error:
+            self._take_back(step)
+            raise _Refused(str(error)) from error
+        except OSError as error:
+            self._take_back(step)
+            raise _Refused(f"git cannot be run: {explain(error)}") from error
 
     def _run_git(self, step: Step, message: Message) -> bool:
         """Whether git made the commit; what it and the hooks say goes to stderr."""
@@ -203,26 +250,16 @@ def _require_new(root: Path, branch: str) -> None:
         raise UsageMistake(f"--branch {shown(branch)}: that branch is there already; name a new one")
 
 
-@contextlib.contextmanager
-def _refused(step: Step) -> Iterator[None]:
-    """Turns what goes wrong with the disk, or with starting git, into a refusal."""
-    try:
-        yield
-    except NotWritten as error:
-        _restore(step)
-        raise _Refused(f"a file {error.reason}") from error
-    except OSError as error:
-        _restore(step)
-        raise _Refused(f"git cannot be run: {explain(error)}") from error
-
-
 def _different(contents: Mapping[Path, bytes | None]) -> list[Path]:
     return [path for path, data in contents.items() if _read(path) != data]
 
 
-def _restore(step: Step) -> None:
-    """Give the files the bytes that they had before a step. Raises `Failure`."""
-    different = _different(step.before)
+def _restore(step: Step, *, only_ours: bool = False) -> None:
+    """Give the files the bytes that they had before a step; `only_ours` those that hold what it writes.
+
+    Raises `Failure`.
+    """
+    different = [path for path in _different(step.before) if not only_ours or _read(path) == step.after[path]]
     try:
         for path in different:
             replace(path, step.before[path], _read(path))

@@ -37,6 +37,11 @@ class Step:
     before: Mapping[Path, bytes | None]
     after: Mapping[Path, bytes]
 
+    @property
+    def new(self) -> list[Path]:
+        """The files that it makes."""
+        return [path for path, data in self.before.items() if data is None]
+
 
 def steps_of(examined: Sequence[Examined], parts: Sequence[Part], remembered: Memory | None) -> list[Step]:
     """What each of the parts changes, one after the other; the files parse after each.
@@ -149,10 +154,11 @@ def _asked(group: Sequence[Examined], made: set[Place], remembered: Memory | Non
         settled = without(settled, dict.fromkeys(others, Withheld("is in a later patch")), remembered)
     if _applied(settled) != wanted:
         return {}
+    rewritten = {each.result.path: each.result.after for each in settled if each.result.outcome is Outcome.CHANGED}
     return {
-        old.result.path: new.result.after if new.result.outcome is Outcome.CHANGED else old.result.before
-        for old, new in zip(group, settled, strict=True)
-        if old.result.outcome is Outcome.CHANGED
+        each.result.path: rewritten.get(each.result.path, each.result.before)
+        for each in group
+        if each.result.outcome is Outcome.CHANGED
     }
 
 

@@ -103,7 +103,8 @@ class FindingRow:
             none, or it is only right on top of another rewrite.
         imports: the modules that the rewrite needs to be imported in its own file, whether or not they are.
         page: the rule's page in the documentation, from the root of this project.
-        elsewhere: the paths of the other files that its rewrite changes along with this one.
+        elsewhere: the paths of the other files that its rewrite changes along with this one, or makes.
+        makes: those of them that are not there before.
         figures_may_differ: whether figures that are only shown or logged may differ by a rounding.
         observed: what a run showed of its questions.
     """
@@ -131,6 +132,7 @@ class FindingRow:
     edits: tuple[EditRow, ...] | None = None
     imports: tuple[str, ...] = ()
     elsewhere: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
     figures_may_differ: bool = False
     questions: tuple[QuestionRow, ...] = ()
     observed: tuple[str, ...] = ()
@@ -293,6 +295,7 @@ def finding_row(path: str, finding: Finding, rule: Card, state: State) -> Findin
         edits=_edits(finding) if finding.edits or finding.elsewhere else None,
         imports=finding.imports,
         elsewhere=tuple(shown(change.path) for change in finding.elsewhere if change.edits),
+        makes=tuple(shown(change.path) for change in finding.elsewhere if change.is_new),
         figures_may_differ=finding.figures_may_differ,
         questions=tuple(_question(each, path) for each in finding.questions),
         observed=finding.observed,

@@ -170,9 +170,10 @@ class _Results:
             first.setdefault(edit.path, edit)
         for number, path in enumerate(row.elsewhere, start=1):
             place: _Json = {"artifactLocation": _artifact(self.view, path)}
+            told = "is made along with it" if path in row.makes else "changes along with it"
             if path in first and first[path].cell is None:
                 place["region"] = _region_of(first[path])
-            yield {"id": number, "physicalLocation": place, "message": {"text": "changes along with it"}}
+            yield {"id": number, "physicalLocation": place, "message": {"text": told}}
 
     def _is_fixable(self, row: FindingRow) -> bool:
         """Whether its edits alone can be made in the files as they are."""

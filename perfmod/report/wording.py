@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from textwrap import shorten
 
 from perfmod.report.rows import FindingRow, QuestionRow, State
@@ -23,9 +24,20 @@ def sentences(row: FindingRow) -> str:
 
 
 def along(row: FindingRow) -> str:
-    """The other files that are rewritten, or would be."""
-    *most, last = row.elsewhere or ("",)
-    return f" (also changes {' and '.join(filter(None, (', '.join(most), last)))})" if last else ""
+    """The other files that are rewritten or made, or would be."""
+    others = of_others(row)
+    return f" ({others})" if others else ""
+
+
+def of_others(row: FindingRow) -> str:
+    """What it does to other files than its own: `also changes engine.py and makes graphed_step.py`; mostly empty."""
+    changed = [path for path in row.elsewhere if path not in row.makes]
+    done = [f"{verb} {_listed(paths)}" for verb, paths in (("changes", changed), ("makes", row.makes)) if paths]
+    return f"also {' and '.join(done)}" if done else ""
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(paths[:-1]), paths[-1])))
 
 
 def in_question(question: QuestionRow) -> str:

@@ -34,10 +34,11 @@ def diffs_of(
     group = [one for one in changed.values() if one.task is each.task]
     rest = {one.result.path: one for one in without(group, {place_of(each, finding): LEFT_OUT}, remembered)}
     found: list[Diff] = []
-    for path in sorted(rest, key=lambda path: (path != each.result.path, path)):
-        result = rest[path].result
-        before = Code.read(result.after or changed[path].result.before, path)
-        found += _between(before, Code.read(changed[path].result.after, path))
+    for path in sorted((one.result.path for one in group), key=lambda path: (path != each.result.path, path)):
+        left = rest[path].result.after if path in rest else b""
+        before = Code.read(left or changed[path].result.before, path)
+        is_new = changed[path].result.is_new and not left
+        found += _between(before, Code.read(changed[path].result.after, path), is_new=is_new)
     return tuple(found)
 
 
@@ -57,18 +58,19 @@ def _alone(own: str, edits: Sequence[PlacedEdit], changed: Mapping[str, Examined
         by_path.setdefault(edit.path, []).append(edit)
     for path in sorted(by_path, key=lambda path: (path != own, path)):
         before = Code.read(changed[path].result.before, path)
-        yield from _between(before, before.edited(by_path[path]))
+        yield from _between(before, before.edited(by_path[path]), is_new=changed[path].result.is_new)
 
 
-def _between(before: Code, after: Code) -> Iterator[Diff]:
+def _between(before: Code, after: Code, *, is_new: bool) -> Iterator[Diff]:
     for part, old in before.parts.items():
         hunks = tuple(_hunks(old, after.parts[part]))
         if hunks:
-            yield Diff(shown(before.path), part, hunks)
+            yield Diff(shown(before.path), part, hunks, is_new)
 
 
 def _hunks(before: str, after: str) -> Iterator[Hunk]:
-    old, new = _lines(before), _lines(after)
+    # Where nothing was, there is no line either.
+    old, new = (_lines(before), _lines(after)) if before else ([], _lines(after.removesuffix("\n")))
     for group in grouped(old, new):
         lines = tuple(Line(sign, _text(line)) for sign, line in signed(group, old, new))
         yield Hunk(group[0][1] + 1, group[0][3] + 1, lines)

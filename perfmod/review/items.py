@@ -50,11 +50,19 @@ class Diff:
     Attributes:
         path: of the file, as the user would write it.
         cell: the place of the cell among all cells, from 1, to whose code the lines count; None for other files.
+        is_new: whether there is no such file before.
     """
 
     path: str
     cell: int | None
     hunks: tuple[Hunk, ...]
+    is_new: bool = False
+
+    @property
+    def name(self) -> str:
+        """Whose diff it is, as it is printed."""
+        cell = "" if self.cell is None else f", cell {self.cell}"
+        return f"{self.path}{cell}{' (new file)' if self.is_new else ''}"
 
 
 @frozen

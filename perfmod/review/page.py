@@ -30,6 +30,7 @@ from attrs import asdict, frozen
 
 from perfmod.codemods import catalog
 from perfmod.report.rows import State
+from perfmod.report.wording import of_others
 from perfmod.review.highlight import KINDS, shown_lines
 from perfmod.review.items import Diff, Hunk, Item
 from perfmod.review.standalone import SHARED, part, plain, script_json, standalone
@@ -157,6 +158,7 @@ def _item(item: Item) -> dict[str, Any]:
         "message": plain(finding.message),
         "reason": plain(finding.reason),
         "elsewhere": [plain(path) for path in finding.elsewhere],
+        "also": plain(of_others(finding)),
         "figures": finding.figures_may_differ,
         "observed": [plain(text) for text in finding.observed],
         "buildsOn": item.builds_on,
@@ -168,7 +170,7 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 def _diff(diff: Diff) -> dict[str, Any]:
-    return {"path": plain(diff.path), "cell": diff.cell, "hunks": [_hunk(hunk) for hunk in diff.hunks]}
+    return {"name": plain(diff.name), "hunks": [_hunk(hunk) for hunk in diff.hunks]}
 
 
 def _hunk(hunk: Hunk) -> dict[str, Any]:

@@ -269,8 +269,7 @@ class Terminal:
             self.console.print(Text.assemble((f"{name if number == 0 else '':<9} ", "dim"), line), soft_wrap=True)
 
     def _print_diff(self, diff: Diff) -> None:
-        cell = "" if diff.cell is None else f", cell {diff.cell}"
-        self.console.print(Padding(Text(f"{diff.path}{cell}", style="bold"), (1, 0, 0, 0)))
+        self.console.print(Padding(Text(diff.name, style="bold"), (1, 0, 0, 0)))
         for hunk in diff.hunks:
             self.console.print(Text(f"@@ line {hunk.old_start} @@", style="cyan"))
             for line in hunk.lines:

@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from perfmod.codemods.results import Withheld
+from perfmod.codemods.results import Part, Withheld
 from perfmod.transforms.finding import Finding, Place, Safety
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.judging import UNFIT
@@ -133,6 +133,7 @@ def groups(rewriting: Rewriting) -> list[Group]:
         for each in rewriting.examined
         if each.task is not None
         for file in each.task.files
+        if file.part is not Part.NEW  # which others may share
     }
     found = {
         place_of(each, finding): (finding, _touched(each.result.path, finding, statements))
@@ -161,7 +162,8 @@ def _group(places: Iterable[Place], findings: dict[Place, Finding]) -> Group:
 
 def _touched(path: str, finding: Finding, statements: dict[str, Statements]) -> set[object]:
     """The statements that a finding edits; where it edits what another has written, the one that it stands in."""
-    edits = [(edit.path or path, edit.line) for edit in finding.placed or ()] or [(path, finding.line)]
+    edits = [(edit.path, edit.line) for edit in finding.placed or () if edit.path in statements]
+    edits = edits or [(path, finding.line)]
     return {(name, statements[name].around(line) if name in statements else (line, line)) for name, line in edits}
 
 

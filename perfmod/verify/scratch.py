@@ -97,7 +97,7 @@ class Scratch:
 
         Args:
             tree: what to copy, with modes and times.
-            replacements: other bytes for some files, by their paths relative to the root.
+            replacements: other bytes for some files, and those of new ones, by their paths relative to the root.
             room: the folder of the run.
 
         Raises:

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
-from perfmod.codemods.results import FileResult, Outcome, Withheld
+from perfmod.again import Answer, answered
+from perfmod.codemods.results import Outcome, Withheld
 from perfmod.errors import Failure
 from perfmod.examined import Examined
 from perfmod.selection import rules_for
@@ -33,10 +34,8 @@ class Rewriting:
     """
 
     examined: tuple[Examined, ...]
-    _made: dict[tuple[int, Stack], tuple[Task, Mapping[str, FileResult]]] = field(
-        factory=dict, init=False, eq=False, repr=False
-    )
-    """Tasks with some of their rules, and their results by path; for tasks by their identity."""
+    _made: dict[tuple[int, Stack], Answer] = field(factory=dict, init=False, eq=False, repr=False)
+    """Tasks with some of their rules, and their results; for tasks by their identity."""
 
     @classmethod
     def of(cls, examined: Sequence[Examined]) -> Rewriting:
@@ -85,12 +84,16 @@ class Rewriting:
         return tuple(dict.fromkeys(finding.fingerprint for _, finding in self.findings if finding.code == code))
 
     def touched(self) -> dict[Path, dict[int, list[str]]]:
-        """For every changed file the lines, from 1, that a rule rewrites, with the codes of these rules."""
+        """For every changed file the lines, from 1, that a rule rewrites, with the codes of these rules.
+
+        A new file has none that could be rewritten.
+        """
         found: dict[Path, dict[int, list[str]]] = {}
         stacks: list[Stack] = [(), *prefixes(self.stack)]
-        for each in self.files:
-            lines = found.setdefault(each.file.real, {})
-            texts = [_lines(self._under(each, stack).result.after) for stack in stacks]
+        versions = [{each.file.real: each.result.after for each in self.under(stack)} for stack in stacks]
+        for real in (each.file.real for each in self.files if not each.result.is_new):
+            lines = found.setdefault(real, {})
+            texts = [_lines(version[real]) for version in versions]
             origin = list(range(1, len(texts[0]) + 1))
             for code, before, after in zip(self.stack, texts, texts[1:], strict=False):
                 origin = _follow(origin, before, after, lines, code)
@@ -98,11 +101,11 @@ class Rewriting:
 
     def under(self, stack: Collection[str]) -> list[Examined]:
         """The files with the rules of `stack` alone; files that these leave as they are come back unchanged."""
-        return [self._under(each, stack) for each in self.examined if each.task is not None]
+        return [each for each in self._under(stack) if each.task is not None]
 
     def restricted(self, stack: Collection[str]) -> Rewriting:
         """The same with the rules of `stack` alone."""
-        return Rewriting(tuple(self._under(each, stack) for each in self.examined))
+        return Rewriting(tuple(self._under(stack)))
 
     def replacements(self, stack: Collection[str]) -> dict[Path, bytes]:
         """New bytes by real path, for the files that the rules of `stack` change."""
@@ -111,21 +114,13 @@ class Rewriting:
 
     def sparing(self, files: Collection[Path]) -> Rewriting:
         """The same without the findings in some files (real paths), which change only along with others then."""
-        made: dict[int, tuple[Task, Mapping[str, FileResult]]] = {}
-
-        def spared(each: Examined) -> Examined:
-            if each.task is None:
-                return each
-            if id(each.task) not in made:
-                paths = {
-                    file.result.path for file in self.examined if file.task is each.task and file.file.real in files
-                }
-                task = each.task.sparing(paths)
-                made[id(each.task)] = task, {result.path: result for result in task.run()}
-            task, results = made[id(each.task)]
-            return evolve(each, result=results[each.result.path], asked=lambda: task)
-
-        return Rewriting(tuple(spared(each) for each in self.examined))
+        answers: dict[int, Answer] = {}
+        for task in self.tasks():
+            spared = task.sparing(
+                {each.result.path for each in self.examined if each.task is task and each.file.real in files}
+            )
+            answers[id(task)] = spared, spared.run()
+        return Rewriting(tuple(answered(self.examined, answers)))
 
     def without(self, withheld: Mapping[Place, Withheld]) -> Rewriting:
         """The same without some findings, which are reported with the reason instead."""
@@ -133,15 +128,22 @@ class Rewriting:
             return self
         return Rewriting(tuple(without(self.examined, withheld)))
 
-    def _under(self, each: Examined, stack: Collection[str]) -> Examined:
-        if set(self.stack) <= set(stack) or each.task is None:
-            return each
-        key = id(each.task), tuple(sorted(stack))
-        if key not in self._made:
-            part = each.task.under(stack)
-            self._made[key] = part, {result.path: result for result in part.run()}
-        task, results = self._made[key]
-        return evolve(each, result=results[each.result.path], asked=lambda: task)
+    def _under(self, stack: Collection[str]) -> Sequence[Examined]:
+        if set(self.stack) <= set(stack):
+            return self.examined
+        answers: dict[int, Answer] = {}
+        for task in self.tasks():
+            key = id(task), tuple(sorted(stack))
+            if key not in self._made:
+                part = task.under(stack)
+                self._made[key] = part, part.run()
+            answers[id(task)] = self._made[key]
+        return answered(self.examined, answers)
+
+    def tasks(self) -> Collection[Task]:
+        """What the engine was asked, each once."""
+        tasks = (each.task for each in self.examined)
+        return {id(task): task for task in tasks if task is not None}.values()
 
 
 def prefixes(stack: Stack) -> list[Stack]:

@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 
 from perfmod.codemods.results import Withheld
 from perfmod.errors import ExitCode, UsageMistake
-from perfmod.examined import Examined
+from perfmod.examined import Examined, in_order
 from perfmod.transforms.finding import Place
 from perfmod.verify import machine
 from perfmod.verify.attribution import StackJudge, Timed
@@ -179,9 +179,12 @@ class Verification:
         proven = {each.file.real: self._with_observed(each) for each in exercised.under(kept)}
         told = {each.file.real: each for each in exercised.examined}
         files = [
-            proven.get(each.file.real) or told.get(each.file.real, each).left_alone() for each in rewriting.examined
+            proven.get(each.file.real) or told.get(each.file.real, each).left_alone()
+            for each in rewriting.examined
+            if not each.result.is_new
         ]
-        return self._told(evidence, rewriting), files
+        new = [each for each in proven.values() if each.result.is_new]
+        return self._told(evidence, rewriting), in_order([*files, *new])
 
     def _best(self, rewriting: Rewriting) -> tuple[Evidence, Stack, Rewriting]:
         """The record, and the rewriting and the rules of it that are kept."""
@@ -286,10 +289,11 @@ class Verification:
         Where a finding in an imported file changes another one along with it, that one is still written.
         """
         script = self.original.tree.root / self.original.script
-        if all(each.file.real == script for each in rewriting.files):
+        # A new one lies beside who imports it.
+        changed = {each.file.real for each in rewriting.files if not each.result.is_new}
+        if changed <= {script}:
             return rewriting
-        imported = self.prover.imported()
-        unseen = {each.file.real for each in rewriting.files} - imported
+        unseen = changed - self.prover.imported()
         if not unseen:
             return rewriting
         spared = rewriting.sparing(unseen)

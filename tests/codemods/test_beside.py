@@ -143,7 +143,7 @@ def test_a_file_that_is_started_from_another_folder_stays(folder: Path) -> None:
 def test_is_left_out_where_no_new_file_may_be_written(folder: Path) -> None:
     examined = _examined(folder, creates=False)
     assert not _names(examined)
-    assert any("only `perfmod apply` writes" in reason for reason in _reasons(examined))
+    assert any("none can be made beside this code" in reason for reason in _reasons(examined))
 
 
 def test_a_series_makes_it_in_its_first_step(folder: Path) -> None:

@@ -11,24 +11,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from editor import Editor
+from editor import CAPABILITIES, SERVER, Editor
 from lsprotocol import types
 from pytest_lsp import ClientServerConfig, LanguageClient
 
 from perfmod.cli.main import run
 from perfmod.errors import ExitCode
-
-SERVER = [sys.executable, "-m", "perfmod", "lsp"]
-CAPABILITIES = types.ClientCapabilities(
-    workspace=types.WorkspaceClientCapabilities(
-        workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=True)
-    ),
-    text_document=types.TextDocumentClientCapabilities(
-        code_action=types.CodeActionClientCapabilities(
-            resolve_support=types.ClientCodeActionResolveOptions(["edit"]), data_support=True
-        )
-    ),
-)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -19,8 +19,18 @@ from perfmod import disk
 from perfmod.codemods import catalog
 from perfmod.config import Options
 from perfmod.examine import examine
+from perfmod.migrate import branching
 from perfmod.migrate.analysis import run
-from perfmod.migrate.results import Analysis, AnalysisRequest, Cause, FileRow, Outcome, Refused
+from perfmod.migrate.results import (
+    Analysis,
+    AnalysisRequest,
+    Branches,
+    BranchesRequest,
+    Cause,
+    FileRow,
+    Outcome,
+    Refused,
+)
 from perfmod.migrate.snapshot import pack
 from perfmod.migrate.stepped import branch_names
 from perfmod.patches.by import By
@@ -181,10 +191,8 @@ def test_git_am_makes_of_it_what_apply_writes(project: Path, tmp_path: Path, app
 def test_rows_page_and_diff_are_those_of_the_commands(project: Path, tmp_path: Path) -> None:
     analysis = analysed(request(project), tmp_path / "work")
     out = tmp_path / "work" / "out"
-    # Only `apply` and `check` propose what needs a file that is not there yet.
-    ignored = ("--ignore", "PM314")
-    assert perfmod(project, "apply", ".", "--dry-run", *ignored) == (out / "changes.diff").read_bytes()
-    printed = perfmod(project, "apply", ".", "--dry-run", "--output-format", "json", *ignored)
+    assert perfmod(project, "apply", ".", "--dry-run") == (out / "changes.diff").read_bytes()
+    printed = perfmod(project, "apply", ".", "--dry-run", "--output-format", "json")
     assert printed == (out / "findings.json").read_bytes()
     perfmod(project, "review", ".", "--html", str(tmp_path / "review.html"))
     assert (tmp_path / "review.html").read_bytes() == (out / "review.html").read_bytes()
@@ -195,6 +203,31 @@ def test_rows_page_and_diff_are_those_of_the_commands(project: Path, tmp_path: P
     listed = [(row.path, row.line, row.code, row.state, row.cell, row.fingerprint) for row in analysis.findings]
     assert listed == expected
     assert {row.cell for row in analysis.findings if row.path.endswith(".ipynb")} == {3}
+
+
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_a_file_that_a_rewrite_makes_is_part_of_all(tmp_path: Path, is_sharded: bool) -> None:
+    script = (GOLDEN / "launch-bound-step" / "two-loops.in.py").read_bytes()
+    project = repository(tmp_path / NAME, {"engine/a.py": script, "engine/b.py": script, "train.py": b"import torch\n"})
+    asked = evolve(request(project, By.FINDING), options=Options(select=("PM314",)), is_sharded=is_sharded)
+    analysis = analysed(asked, tmp_path / "work")
+    out = tmp_path / "work" / "out"
+    made, first = "engine/graphed_step.py", analysis.steps[0]
+    assert outcomes(analysis)[made] is Outcome.CHANGED
+    assert dict(zip(first.files, first.before, strict=True))[made] == ""
+    # What needs the same new file stays together where each branch stands for itself.
+    assert [made in step.files for step in analysis.steps] == ([True] if is_sharded else [True, False, False, False])
+    assert f"--- /dev/null\n+++ b/{made}\n".encode() in (out / "changes.diff").read_bytes()
+    assert "also makes engine/graphed_step.py" in (out / "review.html").read_text()
+    wanted = BranchesRequest(NAME, project, asked.commit, analysis.steps, out / "steps", "perfmod")
+    made_branches = branching.run(wanted, tmp_path / "work")
+    assert isinstance(made_branches, Branches)
+    (branch,) = made_branches.branches
+    assert (branch.outcome, branch.reason, branch.commits) == (Outcome.CHANGED, "", len(analysis.steps))
+    copy = clone(project, tmp_path / "clone")
+    perfmod(copy, "apply", ".", "--select", "PM314")
+    for path, data in committed(copy).items():
+        assert git(project, "show", f"{branch.name}:{path}") == data
 
 
 def test_outcomes_of_files_and_of_the_project(project: Path, tmp_path: Path) -> None:

@@ -113,6 +113,31 @@ def test_a_branch_for_each_ending(repository: Path, folder: Path) -> None:
     assert git(repository, "show", "perfmod/team/b:train.py") == train
 
 
+def test_a_step_that_makes_a_file(repository: Path, folder: Path) -> None:
+    (repository / ".gitattributes").write_bytes(b"*.py text eol=crlf\n")
+    git(repository, "add", ".gitattributes")
+    git(repository, "commit", "-qm", "attributes")
+    steps = [
+        {"train.py": (b"import torch\r\nslow()\r\nslow()\r\n", b"once\r\n"), "pkg/new.py": (None, b"new\n")},
+        {"pkg/new.py": (b"new\n", b"newer\n")},
+    ]
+    branch = one(request(repository, folder / "steps", steps), folder)
+    assert (branch.outcome, branch.reason, branch.commits) == (Outcome.CHANGED, "", 2)
+    assert git(repository, "ls-tree", "perfmod", "pkg/new.py").startswith(b"100644 blob")
+    assert git(repository, "show", "perfmod~1:pkg/new.py", "perfmod:pkg/new.py") == b"new\nnewer\n"
+    git(repository, "checkout", "-q", "perfmod")
+    git(repository, "revert", "--no-edit", "HEAD", "HEAD~1")
+    assert not (repository / "pkg" / "new.py").exists()
+
+
+@pytest.mark.parametrize("path", ["train.py", "pkg"])
+def test_a_file_that_would_be_made_is_not_there(repository: Path, folder: Path, path: str) -> None:
+    branch = one(request(repository, folder / "steps", [{path: (None, b"new\n")}]), folder)
+    assert (branch.outcome, branch.cause) == (Outcome.FAILED, Cause.GIT)
+    commit = head(repository)[:12]
+    assert branch.reason == f"{path}: would be made, and the commit {commit} has it already"
+
+
 def test_one_that_fails_does_not_stop_the_others(repository: Path, folder: Path) -> None:
     steps = [{"train.py": (b"something else\n", b"once\n")}, {"tool.sh": (FILES["tool.sh"], b"tool\n")}]
     first, second = made(request(repository, folder / "steps", steps, ["a", "b"]), folder)

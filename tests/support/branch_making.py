@@ -43,7 +43,7 @@ def head(root: Path, revision: str = "HEAD") -> str:
 def request(
     repository: Path,
     contents: Path,
-    changes: Sequence[Mapping[str, tuple[bytes, bytes]]],
+    changes: Sequence[Mapping[str, tuple[bytes | None, bytes]]],
     branches: Sequence[str] = (),
     branch: str = "perfmod",
     commit: str | None = None,
@@ -51,7 +51,7 @@ def request(
     tips: Mapping[str, str] | None = None,
     time_limit: float = 60.0,
 ) -> BranchesRequest:
-    """Steps that change files from some bytes to others."""
+    """Steps that change files from some bytes to others; from None they make a file."""
     steps = []
     for number, files in enumerate(changes, start=1):
         for path, (_, after) in files.items():
@@ -66,7 +66,7 @@ def request(
             patch=f"{number:04}.patch",
             branch=branches[number - 1] if branches else "",
             files=tuple(files),
-            before=tuple(digest(before) for before, _ in files.values()),
+            before=tuple("" if before is None else digest(before) for before, _ in files.values()),
             findings=1,
             added=1,
             removed=1,

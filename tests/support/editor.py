@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,17 @@ from lsprotocol import types
 from pygls.uris import to_fs_path
 from pytest_lsp import LanguageClient
 
+SERVER = [sys.executable, "-m", "perfmod", "lsp"]
+CAPABILITIES = types.ClientCapabilities(
+    workspace=types.WorkspaceClientCapabilities(
+        workspace_edit=types.WorkspaceEditClientCapabilities(document_changes=True)
+    ),
+    text_document=types.TextDocumentClientCapabilities(
+        code_action=types.CodeActionClientCapabilities(
+            resolve_support=types.ClientCodeActionResolveOptions(["edit"]), data_support=True
+        )
+    ),
+)
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -67,6 +79,9 @@ class Editor:
             action = await self.client.code_action_resolve_async(action)
         assert action.edit is not None
         for change in action.edit.document_changes or ():
+            if isinstance(change, types.CreateFile):
+                with _path(change.uri).open("x"):  # an error where it is there
+                    continue
             assert isinstance(change, types.TextDocumentEdit)
             path = _path(change.text_document.uri)
             assert change.text_document.version == self.versions.get(path)

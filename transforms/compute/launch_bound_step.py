@@ -17,7 +17,8 @@ the device, and does the same for every batch, can be recorded once as a CUDA gr
                                                              total += loss.detach()
 
 The lines only move. `GraphedStep` comes in a file of its own, `graphed_step.py`, which is written beside the script and
-shared by all scripts of the folder; it needs nothing but torch. It runs the first steps as they are, records the next
+shared by all scripts of the folder; it needs nothing but torch. Patches, commits and reviews hold it with the first
+rewrite that imports it, and `perfmod revert` removes it. The class runs the first steps as they are, records the next
 one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
 
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
@@ -139,7 +140,7 @@ class LaunchBoundStep(Rule):
             edits,
             numerics=numerics,
             imports=(f"from {beside.module} import {RECORDER}",),
-            elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),)),),
+            elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),), is_new=True),),
         )
 
 
@@ -153,9 +154,7 @@ def _is_recorded(file: FileFacts, loop: Round) -> bool:
 def _file_beside(file: FileFacts) -> Beside:
     """Where the recorder is, or will be."""
     if file.beside is None:
-        raise NotRecorded(
-            file.tree.module, "the recorder is a file of its own, which only `perfmod apply` writes beside a script"
-        )
+        raise NotRecorded(file.tree.module, "the recorder is a file of its own, and none can be made beside this code")
     if file.beside.problem:
         raise NotRecorded(file.tree.module, file.beside.problem)
     return file.beside

@@ -71,7 +71,7 @@ function fold(item) {
 function headline(item) {
   const numerics = make("span", { class: `tag ${item.numerics}` }, item.numerics);
   const state = item.state === "rewritten" ? null : make("span", { class: "tag state" }, data.states[item.state]);
-  const also = item.elsewhere.length ? make("span", { class: "also" }, `also changes ${item.elsewhere.join(", ")}`) : null;
+  const also = item.also ? make("span", { class: "also" }, item.also) : null;
   return make("div", { class: "headline" },
     make("p", { class: "place" }, make("code", {}, item.place), item.scope ? make("span", { class: "scope" }, `in ${item.shownScope}`) : null,
       also, numerics, state, gain(item)),

@@ -4,7 +4,7 @@ const SIGNS = { "+": ["added", "+"], "-": ["removed", "\u2212"], " ": ["", ""] }
 
 function diffsOf(item, isSplit) {
   return item.diffs.map((diff) => {
-    const name = diff.cell === null ? diff.path : `${diff.path}, cell ${diff.cell}`;
+    const { name } = diff;
     const table = make("table", { class: isSplit ? "diff split" : "diff" },
       make("caption", { class: "unseen" }, `Changes in ${name}`), isSplit ? splitHead() : unifiedHead());
     diff.hunks.forEach((hunk, index) => {
