@@ -89,6 +89,7 @@ class Laboratory:
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
         longest: steps of the runs in which no state is handed over; 0 where none are to be made.
+        patience: seconds that such a run may take.
     """
 
     runner: Runner
@@ -103,6 +104,7 @@ class Laboratory:
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
     longest: int = Factory(lambda self: _drawn_course(self.request), takes_self=True)
+    patience: float = Factory(lambda self: min(_LONGEST_COURSE, self.request.timeout / 2), takes_self=True)
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
@@ -136,10 +138,10 @@ class Laboratory:
         """A run that is compared with none: it answers what is asked about values in its code."""
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
-    def leave_alone(self, side: Side, watched: float) -> Unobserved:
-        """A run without the harness, for somewhat longer than the seconds of one that was watched."""
+    def leave_alone(self, sides: Sequence[Side], watched: float) -> list[Unobserved]:
+        """Runs without the harness, for somewhat longer than the seconds of one that was watched."""
         seconds = min(_LONGER * watched + _START, self.request.timeout)
-        return self.runner.unobserved(side, self._job(Mode.TIMING), seconds)
+        return self.runner.unobserved(sides, self._job(Mode.TIMING), seconds)
 
     def time(self, side: Side) -> tuple[Ran, Load]:
         """A T-run, with what it had beside it; nothing else of ours goes on."""
@@ -198,8 +200,7 @@ class Laboratory:
     def course(self) -> int:
         """Steps of the runs in which no state is handed over, as many as time allows; 0 where that is too few."""
         each = self._longest_step()
-        seconds = min(_LONGEST_COURSE, self.request.timeout / 2)
-        steps = min(self.longest, int(seconds / each)) if each else self.longest
+        steps = min(self.longest, int(self.patience / each)) if each else self.longest
         return steps if steps > self.request.steps else 0
 
     def _equality(self, side: Side, setting: Setting, seed: int) -> Job:

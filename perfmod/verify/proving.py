@@ -202,11 +202,11 @@ class Prover:
         course, seconds = self._seen(plain)[0].traces[0].printed, self._seen(plain)[0].seconds
         if self.lab.request.nproc is not None or not figures_by_line(course):
             return judged
-        while len(self._alone) < _ALONE:
-            self._alone.append(self.lab.leave_alone(self.original, seconds))
+        own = [self.original] * (_ALONE - len(self._alone))
+        *found, ran = self.lab.leave_alone([*own, side], seconds)
+        self._alone += found
         if any(each.failed for each in self._alone):
             return judged
-        ran = self.lab.leave_alone(side, seconds)
         drawn = [each.traces[0].printed for key in seeds for each in self._seen(key) if each.trouble is None]
         row: Check | None = Check(UNOBSERVED, Verdict.REFUTED, reason="it fails when nobody looks on")
         if not ran.failed:

@@ -9,9 +9,9 @@ import uuid
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -31,6 +31,7 @@ GRACE_AFTER_RESULTS = 0.2
 """Seconds that a script may take to end by itself once all is known that there is to know."""
 GRACE_AFTER_NOTHING = 10.0
 """Seconds for a script that ends without a training, and still has to tell its exit status."""
+T = TypeVar("T")
 Conduct: TypeAlias = Callable[[Callable[[int], bool]], None]
 """Looks after runs while they go on; it is given what tells whether the one with a number is over."""
 _RECORD = re.compile(r"rank(\d+)\.json")
@@ -134,28 +135,18 @@ class Runner:
 
         `conduct` is called once all were begun. A run that fails for want of what the others use is repeated alone.
         """
-        cancelled = threading.Event()
-        pool = ThreadPoolExecutor(concurrency)
-        futures: list[Future[Ran]] = []
-        try:
-            futures += [pool.submit(self._run, side, job, cancelled) for side, job in runs]
-            if conduct is not None:
-                conduct(lambda number: futures[number].done())
-            wait(futures, return_when=FIRST_EXCEPTION)
-            found = [future.result() for future in futures if future.done()]
-        finally:
-            # Threads end what they started, which Ctrl-C, pressed again, must not keep them from.
-            with held_back():
-                cancelled.set()
-                pool.shutdown(cancel_futures=True)
+        found = _together([partial(self._run, side, job) for side, job in runs], concurrency, conduct)
         if concurrency > 1:
             for number, (ran, (side, job)) in enumerate(zip(found, runs, strict=True)):
                 if ran.trouble is not None and ran.trouble.kind in NOT_ALONE:
                     found[number] = self.run(side, job)
         return found
 
-    def unobserved(self, side: Side, job: Job, seconds: float) -> Unobserved:
-        """Run `side` with nothing of the harness in its process. Raises like `run`."""
+    def unobserved(self, sides: Sequence[Side], job: Job, seconds: float) -> list[Unobserved]:
+        """Run sides with nothing of the harness in their processes, beside each other. Raises like `run`."""
+        return _together([partial(self._unobserved, side, job, seconds) for side in sides], len(sides))
+
+    def _unobserved(self, side: Side, job: Job, seconds: float, cancelled: threading.Event) -> Unobserved:
         with self.scratch.room() as room:
             root = self.scratch.copy(side.tree, side.replacements, room)
             call = CallInCopy(self.call, side.tree.root, evolve(job, out=room, root=root), room, self._harness)
@@ -169,7 +160,9 @@ class Runner:
                 timeout=seconds,
                 sample_memory=False,
             )
-            ended = command.execute(lambda: None, threading.Event())
+            ended = command.execute(lambda: None, cancelled)
+            if ended.how is End.CANCELLED:
+                raise _Cancelled
             text = printed.read_text("utf-8", "replace") if printed.exists() else ""
         whole = text if ended.how is End.EXITED else text.rpartition("\n")[0]
         return Unobserved(ended.how is End.EXITED and ended.code != 0, ended.how is not End.EXITED, whole)
@@ -236,6 +229,26 @@ class Runner:
 
 class _Cancelled(Exception):
     """Another run failed, or the user has had enough; nobody asks for this one's result."""
+
+
+def _together(
+    calls: Sequence[Callable[[threading.Event], T]], concurrency: int, conduct: Conduct | None = None
+) -> list[T]:
+    """The results of calls, up to `concurrency` at a time. Each is given the event that tells it to end at once."""
+    cancelled = threading.Event()
+    pool = ThreadPoolExecutor(concurrency)
+    futures: list[Future[T]] = []
+    try:
+        futures += [pool.submit(call, cancelled) for call in calls]
+        if conduct is not None:
+            conduct(lambda number: futures[number].done())
+        wait(futures, return_when=FIRST_EXCEPTION)
+        return [future.result() for future in futures if future.done()]
+    finally:
+        # Threads end what they started, which Ctrl-C, pressed again, must not keep them from.
+        with held_back():
+            cancelled.set()
+            pool.shutdown(cancel_futures=True)
 
 
 def _records(out: Path) -> Mapping[int, dict[str, Any]]:

@@ -177,3 +177,18 @@ def test_the_device_does_not_matter(dtype: torch.dtype) -> None:
     host, device = Read(tensor), Read(tensor.cuda())
     assert (host.bits, host.nan, host.inf) == (device.bits, device.nan, device.inf)
     assert device.sketch == pytest.approx(host.sketch, rel=1e-12)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_batch_on_the_device_is_known_as_on_the_host(dtype: torch.dtype) -> None:
+    batch = (random(70, 90) * 8).to(dtype).t()
+    assert module.known(batch.cuda()) == module.known(batch)
+    on_device = batch.cuda()
+    # Where the script forbids to wait for the device, too.
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        assert module.known(on_device) is not None
+        assert torch.cuda.get_sync_debug_mode() == 2
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -18,7 +18,7 @@ from typing import Any, Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from .shelf import Shelf, Ticket
+from .shelf import Shelf, Ticket, waiting_for_devices
 from .structures import is_array
 from .tensors import aside, is_captured, plain
 
@@ -40,13 +40,13 @@ class Digest(NamedTuple):
     Attributes:
         shape, dtype: of the tensor.
         counts: hash of the bits, number of NaNs, number of infinities.
-        values: squared norm of the finite values and their sketch; None where only the bits were wanted.
+        values: squared norm of the finite values and their sketch.
     """
 
     shape: tuple[int, ...]
     dtype: str
     counts: Ticket
-    values: Ticket | None
+    values: Ticket
 
 
 class Known(NamedTuple):
@@ -68,12 +68,12 @@ class Digests:
         """Of something found in a batch or an output; sketched only where `values` are wanted and it has fractions."""
         if isinstance(value, Tensor):
             values = values and (value.is_floating_point() or value.is_complex())
-            return self.of(value, values) if values or value.device.type != "cpu" else known(value)
+            return self.of(value) if values else known(value)
         if is_array(value):
             return Known(tuple(value.shape), str(value.dtype), _hashed(value.tobytes()))
         return Known((), type(value).__name__, _hashed(repr(value).encode()))
 
-    def of(self, tensor: Tensor, values: bool = True) -> Digest | None:
+    def of(self, tensor: Tensor) -> Digest | None:
         """Of a tensor; None where it has no values to be read."""
         if is_captured():
             return None
@@ -81,11 +81,10 @@ class Digests:
             dense = plain(tensor)
             if dense is None:
                 return None
-            counts, sums = self._sums(dense, values)
-            kept = None if sums is None else self._shelf.put(sums)
-            return Digest(tuple(tensor.shape), str(tensor.dtype)[len("torch.") :], self._shelf.put(counts), kept)
+            counts, sums = map(self._shelf.put, self._sums(dense))
+            return Digest(tuple(tensor.shape), str(tensor.dtype)[len("torch.") :], counts, sums)
 
-    def _sums(self, tensor: Tensor, values: bool) -> tuple[Tensor, Tensor | None]:
+    def _sums(self, tensor: Tensor) -> tuple[Tensor, Tensor]:
         pattern = self._patterns.get(tensor.device)
         if pattern is None:
             pattern = self._patterns[tensor.device] = _Pattern(tensor.device)
@@ -93,13 +92,12 @@ class Digests:
         sums = torch.zeros(1 + min(BUCKETS, tensor.numel()), dtype=torch.float64, device=tensor.device)
         for place, chunk in enumerate(_chunks(tensor)):
             counts[0] += pattern.hashed(chunk, place)
-            if values:
-                nan, inf, norm, sketch = pattern.sketched(chunk, place)
-                counts[1] += nan
-                counts[2] += inf
-                sums[0] += norm
-                sums[1:] += sketch[: len(sums) - 1]
-        return counts, sums if values else None
+            nan, inf, norm, sketch = pattern.sketched(chunk, place)
+            counts[1] += nan
+            counts[2] += inf
+            sums[0] += norm
+            sums[1:] += sketch[: len(sums) - 1]
+        return counts, sums
 
 
 class _Pattern:
@@ -179,11 +177,19 @@ def _scalar_mix(place: int) -> int:
 
 
 def known(tensor: Tensor) -> Known | None:
-    """Of a tensor on the host. Batches are large, and there this is ten times faster than tensors' own arithmetic."""
+    """Of a tensor's bits, wherever it lies: a batch that one side finds on the device may be on the host on the other.
+
+    Batches are large, and on the host this is ten times faster than tensors' own arithmetic.
+    """
+    if is_captured():
+        return None
     with aside():
         dense = plain(tensor)
         if dense is None:
             return None
+        if dense.device.type != "cpu":
+            with waiting_for_devices():
+                dense = dense.cpu()
         laid_out = dense.contiguous()
         size = laid_out.numel() * laid_out.element_size()
         content = (ctypes.c_char * size).from_address(laid_out.data_ptr()) if size else b""

@@ -48,12 +48,11 @@ class Readout:
         if isinstance(leaf, Known):
             return {"shape": list(leaf.shape), "dtype": leaf.dtype, "bits": leaf.bits, "sketch": None}
         bits, _, _ = self._shelf.take(leaf.counts)
-        sketch = None if leaf.values is None else self._span(self._shelf.take(leaf.values)[1:])
+        sketch = self._span(self._shelf.take(leaf.values)[1:])
         return {"shape": list(leaf.shape), "dtype": leaf.dtype, "bits": _hexadecimal(bits), "sketch": sketch}
 
     def digest(self, digest: Digest) -> dict[str, Any]:
         """Of a tensor in a snapshot, which is sketched."""
-        assert digest.values is not None
         bits, nan, inf = self._shelf.take(digest.counts)
         squared, *sketch = self._shelf.take(digest.values)
         return {

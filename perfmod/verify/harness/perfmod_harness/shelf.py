@@ -35,7 +35,7 @@ class Shelf:
 
     def fetch(self) -> None:
         """Bring everything to the host. Raises `RuntimeError` where a device does not answer."""
-        with _waiting_for_devices():
+        with waiting_for_devices():
             for key, vectors in self._kept.items():
                 self._fetched[key] = torch.cat(vectors).tolist()
 
@@ -45,7 +45,7 @@ class Shelf:
 
 
 @contextmanager
-def _waiting_for_devices() -> Iterator[None]:
+def waiting_for_devices() -> Iterator[None]:
     """All streams have come to their ends; and to wait is allowed, even where the script forbids it."""
     if not (torch.cuda.is_available() and torch.cuda.is_initialized()):  # type: ignore[no-untyped-call]
         yield
