@@ -20,7 +20,7 @@ BATCHES: Final = 4
 """Batches of each loader that are at hand."""
 _LIKELY: Final = 15.0
 """Seconds for a first group, and for one in which models are compiled."""
-_LIKELY_COMPILED: Final = 60.0
+_LIKELY_COMPILED: Final = 40.0
 _WIDEST: Final = 5
 
 

@@ -108,6 +108,8 @@ class CallInCopy:
     def unobserved(self, script: Path) -> dict[str, str]:
         """The environment without anything that looks on; what the script prints comes at once."""
         environment = {**self.environment(script, Path()), "PYTHONUNBUFFERED": "1"}
+        # Beside other runs, threads that wait for work must not keep the processors busy.
+        environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
         del environment[self.harness.job_variable]
         _, _, search = environment.pop("PYTHONPATH").partition(os.pathsep)
         return {**environment, "PYTHONPATH": search} if search else environment

@@ -58,6 +58,8 @@ class Job:
         out: folder for the harness's results; exists.
         root: the scratch copy of the user's tree; lines of code in it are the user's.
         device: `cuda` or `cpu`.
+        threads: that an operation on the processors may use; 0 leaves that to torch. Runs that go on beside each other,
+            each with a thread for every processor, slow each other down tens of times. T-run: until its first turn.
         seed: of every pinned random stream.
         reseed: E-run: added to the seeds that the script gives to the common generators; 0 leaves them.
         steps: E-run: optimizer steps (of the optimizer that stepped first) after which the script is stopped.
@@ -106,6 +108,7 @@ class Job:
     out: Path
     root: Path
     device: str
+    threads: int = 0
     seed: int = SEED
     reseed: int = 0
     steps: int = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from attrs import Factory, asdict, define, evolve, field, frozen
 
+from perfmod.parallel import usable_cpus
 from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.load import Load, Meter
 from perfmod.verify.request import Request
@@ -240,21 +240,37 @@ class Laboratory:
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
+        if mode is Mode.EQUALITY or "turns" in fields:
+            fields["threads"] = self._threads()
         fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self.request.spread}
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
 
     def at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
-        threads = os.cpu_count() or 1
+        most = self._most_at_once()
         if self.request.device == "cpu":
-            # There a run alone keeps half of the threads busy.
-            return max(1, min(threads // 4, _MOST_AT_ONCE))
+            return most
         if not self.free_mib:
             return 1
         # Who is in a hurry does not wait for the first run: what does not fit is repeated alone.
         peak = self.first.get("peak_reserved_mib") or (_LIKELY_MIB if self.request.quick else self.free_mib)
         in_memory = int(_SHARE_OF_MEMORY * self.free_mib / (peak + _CONTEXT_MIB))
-        return max(1, min(threads // 2, in_memory, _MOST_AT_ONCE))
+        return max(1, min(in_memory, most))
+
+    def _most_at_once(self) -> int:
+        """How many runs may go on beside each other for all that the processors allow."""
+        # On the CPU a run alone keeps half of them busy.
+        each = 4 if self.request.device == "cpu" else 2
+        return max(1, min(usable_cpus() // each, _MOST_AT_ONCE))
+
+    def _threads(self) -> int:
+        """Those of an operation in a run that may have others beside it; not judged by the first run.
+
+        In all runs of a verification it is the same number, because sums are split up by it.
+        """
+        most = self._most_at_once()
+        alone = most == 1 or self.request.nproc is not None
+        return 0 if alone else max(1, usable_cpus() // most)
 
 
 def _steps_by_hand(ran: Ran) -> bool:

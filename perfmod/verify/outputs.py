@@ -21,7 +21,7 @@ from perfmod.verify.vectors import Vector, Vectors
 
 CHECKPOINTS: Final = "checkpoints"
 PRINTED: Final = "printed figures"
-_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
+_NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|(?<![\d.])\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
 _OF_TIME: Final = re.compile(
     r"\b(?:time|secs?|seconds?|mins?|minutes?|hours?|ms|eta|elapsed|took|speed|fps|throughput|memory|mem|[kmg]i?b)\b"
     r"|\d+:\d\d|\d ?s\b|/ ?s(?:ec)?\b|it/s",

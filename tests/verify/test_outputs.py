@@ -39,6 +39,7 @@ def printed(
     ("step 3: loss 1.2345", "step 3: loss 1.2345"),
     ("step 3: loss 1.2345", "step 3: loss 1.2346"),
     ("loss 1.234567e-3", "loss 1.234568e-3"),
+    ("[*->......]1.6094", "[*->......]1.6104"),
     ("acc 0.50, loss nan", "acc 0.51, loss nan"),
     ("epoch 1 took 3.1 s, loss 2.0", "epoch 1 took 9.7 s, loss 1.0"),
     ("loss 2.0 (12.5 it/s)", "loss 2.0 (18.2 it/s)"),

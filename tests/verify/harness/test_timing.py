@@ -221,6 +221,29 @@ def test_a_compilation_within_the_window_is_counted(tmp_path: Path) -> None:
     assert record["recompiled_in_window"] == 1
 
 
+@pytest.mark.parametrize(("own", "wanted"), [("", [3, 1]), ("if step == 2: torch.set_num_threads(5)", [5, 5])])
+def test_few_threads_are_used_beside_others(tmp_path: Path, own: str, wanted: list[int]) -> None:
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    (folder / "free").touch()
+    turns = {"turns": str(folder), "turn_count": 1, "window_seconds": 0.0, "threads": 3}
+    # Of itself it has a single thread.
+    after = f"{own}\n    if step in (5, 60): print(torch.get_num_threads())"
+    child = timed(tmp_path, steps=5000, after=after, **turns)
+    assert [int(each) for each in child.stdout.split() if each.isdigit()] == wanted
+
+
+def test_a_turn_in_which_something_is_compiled_is_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "turns"
+    folder.mkdir()
+    (folder / "free").touch()
+    late = "if step == 200: torch.compile(lambda x: x + 1, backend='eager')(torch.ones(3))"
+    turns = {"turns": str(folder), "turn_count": 2, "window_seconds": 0.0, "window_steps": 150}
+    record = timed(tmp_path, steps=5000, after=late, **turns).record
+    assert (record["window_steps"], record["recompiled_in_window"]) == (150, 0)
+    assert max(record["step_ms"]) < 1000 * record["compile_seconds"]
+
+
 def test_ranks_that_are_done_at_different_steps_wait_for_each_other(tmp_path: Path) -> None:
     script = """
 import os, sys, time

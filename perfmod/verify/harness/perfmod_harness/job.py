@@ -19,6 +19,7 @@ class Job:
     out: str
     root: str
     device: str
+    threads: int
     seed: int
     reseed: int
     steps: int

@@ -49,6 +49,8 @@ _MIB = 2**20
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
     _calm()
+    if job.threads:
+        torch.set_num_threads(job.threads)
     seeding.pin_torch(job.seed, job.reseed)
     unseen.begin()
     workers = Workers(Path(job.out))

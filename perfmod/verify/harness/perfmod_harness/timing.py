@@ -5,7 +5,8 @@ what the job asks for and than three times the batches that a loader prepares ah
 time once it has ten steps.
 
 Where the job has turns, the run gets ready beside others after a few steps, and each of its turns, in which it has the
-machine for itself, is a warm-up with a window of its own; they count as one.
+machine for itself, is a warm-up with a window of its own; they count as one. One in which something was compiled, as it
+is for the first evaluation or a short last batch, is left out if there are others.
 
 A script that ends before that is measured by the window that it had begun, or else by all its steps after the number
 that the job asks for as a warm-up, or after the first third where fewer than ten would be left, if these are five.
@@ -16,7 +17,7 @@ from __future__ import annotations
 import functools
 import time
 from array import array
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 
 import torch
 from torch.utils import data
@@ -52,10 +53,31 @@ _MIB = 2**20
 def begin(job: Job) -> None:
     """Time the steps of this process."""
     timing = Timing(job)
+    timing.keep_to(job.threads)
     note_loaders(timing.loaders)
     if job.batches_at_hand:
         at_hand.begin(job.batches_at_hand, job.batch_times)
     StepWatch(job, timing).begin()
+
+
+class Window(NamedTuple):
+    """Steps that were measured.
+
+    Attributes:
+        first, last: the ticks between which they lie.
+        compiled: functions that were compiled meanwhile.
+    """
+
+    first: int
+    last: int
+    seconds: float
+    compiled: int = 0
+
+
+def _undisturbed(windows: list[Window]) -> list[Window]:
+    """Without the one in which something was compiled, if it is only one of several."""
+    quiet = [window for window in windows if not window.compiled]
+    return quiet if quiet and len(quiet) == len(windows) - 1 else windows
 
 
 class Timing(Observer):
@@ -77,8 +99,7 @@ class Timing(Observer):
         self._turns = Turns(job) if job.turns else None
         self._warm_up = WarmUp(job.warmup_steps, 0.0 if self._turns else job.warmup_seconds)
         self._first_step_seconds = 0.0
-        # The ticks between which windows lie, and their seconds.
-        self._windows: list[tuple[int, int, float]] = []
+        self._windows: list[Window] = []
         # Of the window that is open, and of the warm-up before it: the ticks with which they begin.
         self._first: int | None = None
         self._begun: int | None = None if self._turns else 0
@@ -86,7 +107,14 @@ class Timing(Observer):
         self._opened = self._earliest = self._latest = 0.0
         self._fewest = FEWEST
         self._compiled = compilations.Compilations()
-        self._recompiled = 0
+        # Threads that torch would use, and those that it uses beside other runs.
+        self._threads = 0, 0
+
+    def keep_to(self, threads: int) -> None:
+        """Use so many threads beside other runs, until the first turn; as many as torch does, for 0."""
+        if threads:
+            self._threads = torch.get_num_threads(), threads
+            torch.set_num_threads(threads)
 
     def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
         """Take the time of a step, or of as many as were idle before it. Returns whether the window is over."""
@@ -99,17 +127,18 @@ class Timing(Observer):
             self._close_early()
         if self._turns is not None:
             self._turns.leave()
-        step_ms = [ms for first, last, _ in self._windows for ms in self._clock.milliseconds(first, last)]
-        steps = sum(last - first for first, last, _ in self._windows)
+        windows = _undisturbed(self._windows)
+        step_ms = [ms for window in windows for ms in self._clock.milliseconds(window.first, window.last)]
+        steps = sum(window.last - window.first for window in windows)
         on_device = isinstance(self._clock, DeviceClock)
         return {
             "step_ms": step_ms,
-            "window_seconds": sum(seconds for _, _, seconds in self._windows),
+            "window_seconds": sum(window.seconds for window in windows),
             "window_steps": steps,
             "warmup_steps": self._clock.ticks - steps,
             "first_step_seconds": self._first_step_seconds,
             "compile_seconds": self._compiled.seconds,
-            "recompiled_in_window": self._recompiled,
+            "recompiled_in_window": sum(window.compiled for window in windows),
             "peak_allocated_mib": torch.cuda.max_memory_allocated() / _MIB if on_device else None,
             "peak_reserved_mib": torch.cuda.max_memory_reserved() / _MIB if on_device else None,
         }, array("d")
@@ -124,7 +153,7 @@ class Timing(Observer):
         if first is not None and last - first >= (FEWEST if self._windows else _FEWEST_OF_ALL):
             milliseconds = self._clock.milliseconds(first, last)
             # The last steps of a group whose time was not taken are left out.
-            self._windows.append((first, first + len(milliseconds), sum(milliseconds) / 1000))
+            self._windows.append(Window(first, first + len(milliseconds), sum(milliseconds) / 1000))
 
     # Phases
 
@@ -155,6 +184,10 @@ class Timing(Observer):
         self._clock.settle()
         if not self._turns.take():
             return True
+        usual, few = self._threads
+        if few and torch.get_num_threads() == few:  # and the script has not chosen another number meanwhile
+            torch.set_num_threads(usual)
+        self._threads = 0, 0
         self._begun = self._clock.ticks
         self._warm_up = WarmUp(self._job.warmup_steps, self._job.warmup_seconds)
         self._phase = self._warming
@@ -184,8 +217,8 @@ class Timing(Observer):
             return False
         self._clock.settle()
         assert self._first is not None
-        self._windows.append((self._first, self._clock.ticks - 1, time.perf_counter() - self._opened))
-        self._recompiled += compilations.so_far().frames - self._compiled.frames
+        seconds, compiled = time.perf_counter() - self._opened, compilations.so_far().frames - self._compiled.frames
+        self._windows.append(Window(self._first, self._clock.ticks - 1, seconds, compiled))
         self._first = None
         return self._turns is None or self._take_turn()
 
