@@ -175,7 +175,7 @@ def test_what_pays_is_kept(verified: Callable[..., Any]) -> None:
 def test_in_a_hurry_processes_are_timed_by_turns_where_so_many_fit(
     verified: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, threads: int, ends_before: bool, expected: str
 ) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: threads)
+    monkeypatch.setattr("perfmod.verify.laboratory.usable_cpus", lambda: threads)
     evidence, _, runner = verified(
         MadeUp(lambda rules: 10.0 - 2.0 * len(rules), ends_before_turns=ends_before), quick=True, keep=False
     )
