@@ -139,9 +139,9 @@ class Laboratory:
         return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
 
     def leave_alone(self, sides: Sequence[Side], watched: float) -> list[Unobserved]:
-        """Runs without the harness, for somewhat longer than the seconds of one that was watched."""
+        """Runs without the harness, for somewhat longer than the seconds of one that was watched, beside as many."""
         seconds = min(_LONGER * watched + _START, self.request.timeout)
-        return self.runner.unobserved(sides, self._job(Mode.TIMING), seconds)
+        return self.runner.unobserved(sides, self._job(Mode.TIMING), seconds, self.at_once())
 
     def time(self, side: Side) -> tuple[Ran, Load]:
         """A T-run, with what it had beside it; nothing else of ours goes on."""

@@ -142,9 +142,9 @@ class Runner:
                     found[number] = self.run(side, job)
         return found
 
-    def unobserved(self, sides: Sequence[Side], job: Job, seconds: float) -> list[Unobserved]:
-        """Run sides with nothing of the harness in their processes, beside each other. Raises like `run`."""
-        return _together([partial(self._unobserved, side, job, seconds) for side in sides], len(sides))
+    def unobserved(self, sides: Sequence[Side], job: Job, seconds: float, concurrency: int) -> list[Unobserved]:
+        """Run sides with nothing of the harness in their processes, as `run_all` does it. Raises like `run`."""
+        return _together([partial(self._unobserved, side, job, seconds) for side in sides], concurrency)
 
     def _unobserved(self, side: Side, job: Job, seconds: float, cancelled: threading.Event) -> Unobserved:
         with self.scratch.room() as room:
