@@ -75,8 +75,9 @@ MADE = "step = recorder = Stepper(step, [optimizer], [model, average])"
 
 
 def run(folder: Path, recorded: str, mode: Mode = Mode.EQUALITY, **job: Any) -> harness_child.Child:
-    (folder / "tree").mkdir(parents=True)
+    (folder / "tree" / "parts").mkdir(parents=True)
     shutil.copy(RECORDER, folder / "tree")
+    shutil.copy(RECORDER, folder / "tree" / "parts" / "graphed_step_2.py")
     return harness_child.run(folder, TRAINING.replace("RECORDED", recorded), mode, **job)
 
 
@@ -145,6 +146,12 @@ def test_gradients_that_a_step_overwrites_are_left_out() -> None:
     rows = {check.name for check in equality.checks}
     assert {"single steps: parameter updates", "gradients of step 1", "norms of gradients"} <= rows
     assert replayed.snapshot("gradients", 6) == {} != original().snapshot("gradients", 6)
+
+
+def test_a_recorder_is_known_in_whatever_folder_it_lies() -> None:
+    replayed = trace("from parts.graphed_step_2 import Stepper as Recorder\n" + MADE.replace("Stepper(", "Recorder("))
+    assert (replayed.ended, replayed.steps) == ("steps", {"0": 22})
+    assert replayed.losses() == original().losses()
 
 
 LATE = "a loss that is one step late"
