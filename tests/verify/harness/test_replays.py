@@ -154,6 +154,26 @@ def test_a_recorder_is_known_in_whatever_folder_it_lies() -> None:
     assert replayed.losses() == original().losses()
 
 
+GRAD = """
+def step(x, y):
+    loss = nn.functional.cross_entropy(model(x), y)
+    parameters = list(model.parameters())
+    for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters)):
+        parameter.grad = gradient
+    optimizer.step()
+    return loss
+"""
+
+
+@pytest.mark.parametrize("before", ["", GRAD], ids=["backward", "grad"])
+def test_replays_go_through_what_other_steps_do(before: str) -> None:
+    plain, replayed = (trace(before + made, handed=(), dropout=False) for made in ("", IMPORT + MADE))
+    assert (replayed.left_out, replayed.losses()) == (plain.left_out, plain.losses())
+    assert list(plain.left_out or ()) == ["0.25"]
+    assert kinds(replayed) == kinds(plain)
+    assert replayed.events == plain.events
+
+
 LATE = "a loss that is one step late"
 MUTANTS = {
     "inputs not refreshed": "def _refresh(self, inputs, batch):\n        inputs[1].copy_(batch[1])",

@@ -31,7 +31,7 @@ from .replays import Held
 from .sampling import Sampling
 from .shelf import Shelf
 from .snapshots import Snapshots, gradients, tensors_of
-from .structures import leaves, mapped
+from .structures import leaves
 from .tensors import HALVES, aside, autocast_type, is_captured, is_tried_out
 from .watch import Watch, roots_of
 from .workers import Workers
@@ -162,8 +162,8 @@ class Recorder(Observer):
         self._called_within()
         result = call(module, *args, **kwargs)
         if has_parameters(module):
-            held = mapped(result, torch.Tensor.detach)
-            tensors = [leaf for leaf in leaves(held) if isinstance(leaf, torch.Tensor)]
+            held = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves(result)]
+            tensors = [leaf for leaf in held if isinstance(leaf, torch.Tensor)]
             self._watch.note(tensors, lambda: self._events.forward(self._watch.total, module, held))
         return result
 
