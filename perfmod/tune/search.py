@@ -23,7 +23,7 @@ from perfmod.profile.breakdown import Bound
 from perfmod.transforms.finding import Numerics
 from perfmod.transforms.policy import CompileMode
 from perfmod.tune.space import Space
-from perfmod.tune.stack import COMPILE, Stack
+from perfmod.tune.stack import COMPILE, RECORDED, Stack
 
 PAYS: Final = 1.01
 """Ratio from which on a member is worth its line."""
@@ -152,7 +152,10 @@ class Search:
         if self.bound is Bound.LAUNCHES:
             # Replayed graphs launch least.
             compiled.sort(key=lambda stack: stack.compile_mode is not CompileMode.REDUCE_OVERHEAD)
-        return list(dict.fromkeys([*compiled[:1], *eager, *compiled[1:]]))
+        stacks = [*compiled[:1], *eager, *compiled[1:]]
+        # A recorded step may be faster or fail altogether, whatever it is combined with.
+        twins = [twin for stack in stacks for twin in (stack, stack.under(stack.codes - {RECORDED}))]
+        return list(dict.fromkeys(twins))
 
     def _fastest(self, stacks: Sequence[Stack]) -> Stack:
         """Of the openings; those that lie so close together that another process would choose otherwise are as good."""

@@ -13,10 +13,14 @@ COMPILE = "PM303"
 WORKERS = "PM201"
 ON_THE_DEVICE = "PM315"
 """Its gain shows only together with the loader."""
-NOT_TRIED = ("PM311", "PM314")
-"""Rules whose effect cannot be proven: the verifier does not compare one process with several, and does not look into
-steps that are replayed.
-"""
+RECORDED = "PM314"
+"""Records the step as a CUDA graph, as compiled models do themselves in other modes than the default one."""
+_SPREAD = "PM311"
+
+
+def not_tried(device: str) -> tuple[str, ...]:
+    """Rules that are no settings: one that starts a script otherwise, and off CUDA one that does nothing there."""
+    return (_SPREAD,) if device == "cuda" else (_SPREAD, RECORDED)
 
 
 @frozen
@@ -40,12 +44,13 @@ class Stack:
         compile_mode: CompileMode = CompileMode.DEFAULT,
         workers: int = MOST_WORKERS,
     ) -> Stack:
-        """The stack of some rules; what none of them writes is left at its default, so that equal code is equal."""
-        return cls(
-            frozenset(codes),
-            compile_mode if COMPILE in codes else CompileMode.DEFAULT,
-            workers if WORKERS in codes else MOST_WORKERS,
-        )
+        """The stack of some rules; what none of them writes is left at its default, so that equal code is equal.
+
+        A step is not recorded around a model that is compiled to replay graphs of its own.
+        """
+        mode = compile_mode if COMPILE in codes else CompileMode.DEFAULT
+        together = frozenset(codes) if mode is CompileMode.DEFAULT else frozenset(codes) - {RECORDED}
+        return cls(together, mode, workers if WORKERS in codes else MOST_WORKERS)
 
     def under(self, codes: Collection[str]) -> Stack:
         """With other rules."""

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from attrs import evolve, frozen
 
-from perfmod.verify.curves import Points, gradient_norms, loss_points
+from perfmod.verify.curves import Points, gradient_norms, lacks_gradients, loss_points
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.outputs import figures_by_line
 from perfmod.verify.runs import Runs, Spread
@@ -54,21 +54,20 @@ _Figures: TypeAlias = Sequence[_Figure]
 def compare_courses(runs: Runs[Trace], seeds: Sequence[Trace], tolerance: Tolerance) -> list[Check]:
     """The rows of smoothed losses, of the way that the parameters went, and of printed figures.
 
+    Those of gradients are left out where a run has replayed steps that overwrite them.
+
     Args:
         runs: over many steps, in which nobody took over another one's state.
         seeds: the original with other seeds.
         tolerance: of the first step.
     """
     last = runs.original.last
+    is_seen = not lacks_gradients(runs) and not any(seed.lacks_gradients() for seed in seeds)
+    norms = f"norms of gradients over {last} steps"
     rows = [
-        _idle(f"steps without a gradient of {last}", runs),
+        _idle(f"steps without a gradient of {last}", runs) if is_seen else None,
         _row(f"losses over {last} steps", runs.map(_losses), [_losses(each) for each in seeds], tolerance),
-        _row(
-            f"norms of gradients over {last} steps",
-            runs.map(_gradients),
-            [_gradients(each) for each in seeds],
-            tolerance,
-        ),
+        _row(norms, runs.map(_gradients), [_gradients(each) for each in seeds], tolerance) if is_seen else None,
         _row(f"way of the parameters in {last} steps", runs.map(_way), [_way(each) for each in seeds], tolerance),
         _printed(f"printed figures over {last} steps", runs, seeds),
     ]

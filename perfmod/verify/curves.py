@@ -61,14 +61,28 @@ def loss_points(trace: Trace) -> Points:
 
 
 def gradient_norms(trace: Trace) -> Points:
-    """The norm of the gradients at every step."""
+    """The norm of the gradients at every step at which they were seen."""
     done = {0: trace.begun}
     points: list[Point] = []
     for event in trace.events:
         if isinstance(event, Step):
             done[event.optimizer] = done.get(event.optimizer, 0) + 1
-            points += _placed(event.optimizer, done[event.optimizer], [event.gradient_norm])
+            norms = [] if event.gradient_norm is None else [event.gradient_norm]
+            points += _placed(event.optimizer, done[event.optimizer], norms)
     return tuple(points)
+
+
+def lacks_gradients(runs: Runs[Trace]) -> bool:
+    """Whether a run has replayed a step that overwrites its gradients, so that they were not seen."""
+    lacking = runs.map(Trace.lacks_gradients)
+    return lacking.original or lacking.rewritten or any((*lacking.repeats, *lacking.perturbed))
+
+
+def seen_by_all(runs: Runs[Points]) -> Runs[Points]:
+    """The points at those places that no run lacks."""
+    places = runs.map(lambda points: {point.place for point in points})
+    common = places.original.intersection(places.rewritten, *places.repeats, *places.perturbed)
+    return runs.map(lambda points: tuple(point for point in points if point.place in common))
 
 
 def _placed(optimizer: int, step: int, values: Sequence[float]) -> list[Point]:

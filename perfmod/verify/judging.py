@@ -23,6 +23,7 @@ from perfmod.verify.premises import (
     compare_counts,
     compare_dropouts,
     compare_formats,
+    compare_replays,
     compare_settings,
     compare_start,
     compare_workers,
@@ -248,6 +249,7 @@ def compare_premises(runs: Runs[Trace], tolerance: Tolerance) -> list[Check]:
         compare_dropouts(one, other),
         compare_formats(one, other),
         compare_workers(one, other),
+        compare_replays(one, other),
     )
     return [row for row in rows if row is not None]
 

@@ -129,6 +129,13 @@ def compare_workers(original: Trace, other: Trace) -> Check | None:
     return None
 
 
+def compare_replays(original: Trace, other: Trace) -> Check | None:
+    """Replays of a CUDA graph of which not all is known; None where it is, or where the original's are no better."""
+    if not other.replays_unseen or other.replays_unseen == original.replays_unseen:
+        return None
+    return Check("replayed steps", Verdict.INCONCLUSIVE, reason=other.replays_unseen)
+
+
 def _shared_streams(trace: Trace) -> list[str]:
     """What is drawn more than once, in the words of a reason."""
     found = []

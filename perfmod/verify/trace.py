@@ -102,11 +102,15 @@ class Backward:
 
 @frozen
 class Step:
-    """A step of one optimizer; `hyper` holds the numbers of each of its parameter groups."""
+    """A step of one optimizer; `hyper` holds the numbers of each of its parameter groups.
+
+    Attributes:
+        gradient_norm: None where the step was replayed and has overwritten its gradients.
+    """
 
     step: int
     optimizer: int
-    gradient_norm: float
+    gradient_norm: float | None
     hyper: tuple[Mapping[str, object], ...]
 
 
@@ -153,6 +157,7 @@ class Trace:
         adds_up_in_half: parts of the loss are single numbers of a half type.
         held_in_half: parameters whose values all fit a half type, after the last step.
         printed: to the standard output.
+        replays_unseen: why not all is known of what is replayed as a CUDA graph; else empty.
         begun: how many steps of the first optimizer came before the events.
         events: in order.
         snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
@@ -176,6 +181,7 @@ class Trace:
     adds_up_in_half: bool = False
     held_in_half: int = 0
     printed: str = ""
+    replays_unseen: str = ""
 
     @classmethod
     def read(cls, document: Mapping[str, Any], values: Sequence[float]) -> Trace:
@@ -209,6 +215,7 @@ class Trace:
             adds_up_in_half=top["adds_up_in_half"].value is True,
             held_in_half=top["held_in_half"].integer(),
             printed=top["printed"].text(),
+            replays_unseen=top["replays_unseen"].text(),
         )
 
     @classmethod
@@ -257,6 +264,10 @@ class Trace:
     def forwards(self) -> Iterator[Forward]:
         """Outermost calls of models, in order."""
         return (event for event in self.events if isinstance(event, Forward))
+
+    def lacks_gradients(self) -> bool:
+        """Whether there are steps whose gradients could not be seen."""
+        return any(isinstance(event, Step) and event.gradient_norm is None for event in self.events)
 
     def losses(self) -> tuple[float, ...]:
         """Every loss that was backpropagated, in order."""
@@ -341,7 +352,7 @@ def _event(node: _Node, values: Sequence[float]) -> Event:
         return Step(
             step=step,
             optimizer=node["optimizer"].integer(),
-            gradient_norm=node["gradient_norm"].number(),
+            gradient_norm=None if node["gradient_norm"].value is None else node["gradient_norm"].number(),
             hyper=tuple({key: entry.value for key, entry in group.entries()} for group in node["hyper"].items()),
         )
     raise MalformedTrace(f"{node.place} is of an unknown kind, {kind!r}")

@@ -159,6 +159,7 @@ def document(recipe: Recipe) -> tuple[dict[str, Any], array[float]]:
         "workers": [],
         "adds_up_in_half": False,
         "held_in_half": 0,
+        "replays_unseen": "",
         "handed": list(recipe.handed),
         "printed": "",
         "events": events,

@@ -12,7 +12,7 @@ from perfmod.profile.breakdown import Bound
 from perfmod.transforms.finding import Numerics
 from perfmod.transforms.policy import MOST_WORKERS, CompileMode
 from perfmod.tune.search import NO_TIME, PROCESSES, Search, Trial, pooled
-from perfmod.tune.stack import Stack
+from perfmod.tune.stack import Stack, not_tried
 
 CLASSES = {
     "PM106": Numerics.BITWISE,
@@ -22,6 +22,7 @@ CLASSES = {
     "PM303": Numerics.PRECISION,
     "PM304": Numerics.ROUNDING,
     "PM305": Numerics.PRECISION,
+    "PM314": Numerics.SAMPLING,
 }
 FEEDING = frozenset({"PM201", "PM202"})
 Cost = Callable[[Stack, bool], float]
@@ -123,6 +124,33 @@ def test_a_mode_of_compiling() -> None:
     assert (found.codes, found.compile_mode) == ({"PM303"}, CompileMode.REDUCE_OVERHEAD)
     # The likeliest goes first where launches are what is waited for.
     assert bench.asked[0][0].compile_mode is CompileMode.REDUCE_OVERHEAD
+
+
+@pytest.mark.parametrize(
+    ("table", "wanted"),
+    [
+        ({"PM314": 0.3}, {"PM314"}),
+        ({"PM314": 0.5, "PM303": 0.7}, {"PM303", "PM314"}),
+        ({"PM314": 1.1, "PM303": 0.5}, {"PM303"}),
+    ],
+)
+def test_a_recorded_step_is_tried_beside_others(table: dict[str, float], wanted: set[str]) -> None:
+    bench = FakeBench(factors(table))
+    assert search(FakeSpace(("PM303", "PM314")), bench, Bound.LAUNCHES).best(Numerics.PRECISION).codes == wanted
+    opened = [stack for stack, _ in bench.asked]
+    assert all(Stack.of(codes) in opened for codes in (["PM303", "PM314"], ["PM303"], ["PM314"]))
+    assert not any("PM314" in stack.codes for stack in opened if stack.compile_mode is CompileMode.REDUCE_OVERHEAD)
+
+
+def test_a_recorded_step_that_fails_leaves_the_rest() -> None:
+    def cost(stack: Stack, at_hand: bool) -> float:
+        return 0.0 if "PM314" in stack.codes else factors({"PM304": 0.8})(stack, at_hand)
+
+    assert search(FakeSpace(("PM304", "PM314")), FakeBench(cost)).best(Numerics.PRECISION).codes == {"PM304"}
+
+
+def test_what_is_not_tried_depends_on_the_device() -> None:
+    assert (not_tried("cuda"), not_tried("cpu")) == (("PM311",), ("PM311", "PM314"))
 
 
 def test_compiling_has_to_be_earned_back() -> None:

@@ -43,13 +43,14 @@ class HostClock:
 
 
 class DeviceClock:
-    """For a CUDA device: an event in the stream in which the first step was made, at the end of a step.
+    """For a CUDA device: an event in the stream in which a step was made, at its end.
 
     To record an event takes the host some ten microseconds. So there may be one for several steps, which then count as
     equally long.
 
-    Work that a script puts into other streams, and does not join with that one, is not in these times; it is in the
-    wall-clock time of the window, which ends when the whole device is done.
+    Steps may be made in several streams that wait for each other, as where some are replayed as a graph. Work that a
+    script puts into others, and does not join with these, is not in these times; it is in the wall-clock time of the
+    window, which ends when the whole device is done.
 
     Attributes:
         ticks: how many there have been, with those left out.
@@ -57,7 +58,6 @@ class DeviceClock:
 
     def __init__(self) -> None:
         self.ticks = 0
-        self._stream = torch.cuda.current_stream()
         self._events: list[Any] = []
         self._recorded: list[int] = []
 
@@ -66,13 +66,13 @@ class DeviceClock:
         self.ticks += left_out
         if len(self._recorded) == len(self._events):
             self._events.append(_event_class(enable_timing=True))
-        self._events[len(self._recorded)].record(self._stream)
+        self._events[len(self._recorded)].record()
         self._recorded.append(self.ticks)
         self.ticks += 1
 
     def again(self) -> None:
         """Take the last time anew, now."""
-        self._events[len(self._recorded) - 1].record(self._stream)
+        self._events[len(self._recorded) - 1].record()
 
     def group(self, steps: int, ticks: int) -> int:
         """Prepare for so many more ticks, of which every `steps`-th is to be taken. Returns `steps`.
@@ -81,7 +81,7 @@ class DeviceClock:
         """
         events = [_event_class(enable_timing=True) for _ in range(ticks // steps + 1)]
         for event in events:
-            event.record(self._stream)
+            event.record()
         self._events += events
         return steps
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
+from . import replays
+
 if TYPE_CHECKING:
     from .naming import Names
 
@@ -70,7 +72,11 @@ class _Search:
 
     def within(self, place: str, value: Any, depth: int) -> Iterator[tuple[str, Tensor]]:
         """Of a value that is kept there, and of what it holds."""
-        if isinstance(value, (Tensor, *_NOT_ENTERED)) or depth > _DEEPEST or len(self._seen) > _MOST:
+        if (
+            isinstance(value, (Tensor, *_NOT_ENTERED, *replays.recorders))
+            or depth > _DEEPEST
+            or len(self._seen) > _MOST
+        ):
             return
         if id(value) in self._seen:
             return

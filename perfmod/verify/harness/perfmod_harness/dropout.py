@@ -36,6 +36,20 @@ class LeftOut:
         patching.around(F, "scaled_dot_product_attention", self._with_zero(4, "dropout_p", 0.0, None, True))
         patching.around(nn.RNNBase, "__init__", make_without_dropout)
 
+    def begun(self) -> Counter[str]:
+        """What was counted so far, for `taken_back`."""
+        return self._calls.copy()
+
+    def taken_back(self, before: Counter[str]) -> Counter[str]:
+        """Forget what was counted since `begun`. Returns it."""
+        since = self._calls - before
+        self._calls = before
+        return since
+
+    def count(self, calls: Counter[str]) -> None:
+        """They were made in another way."""
+        self._calls += calls
+
     @property
     def calls(self) -> dict[str, int] | None:
         """How often something would have been dropped, by probability; None where that is not all of it."""

@@ -64,9 +64,9 @@ class Events:
         values = [value for value in map(self._sum, losses) if value is not None]
         self._keep("backward", step, losses=values, **({"grad": True} if grad else {}))
 
-    def step(self, step: int, optimizer: Optimizer | ByHand, number: int, gradients: Iterable[Tensor]) -> None:
-        """An optimizer steps along the gradients."""
-        norm = self._norm(gradients)
+    def step(self, step: int, optimizer: Optimizer | ByHand, number: int, gradients: Iterable[Tensor] | None) -> None:
+        """An optimizer steps along the gradients; None where these are lost."""
+        norm = None if gradients is None else self._norm(gradients)
         self._keep(
             "step", step, optimizer=number, gradient_norm=norm, hyper=[*map(self._hyper, optimizer.param_groups)]
         )

@@ -54,12 +54,18 @@ class HandingOver:
         self._steps: tuple[int, ...] | None = None
         self.done: list[int] = []
 
-    def after(self, step: int, stepped: Mapping[int, Optimizer | ByHand]) -> bool:
-        """Write or take over the state after a step, where that is wanted. Returns whether that was done."""
+    def after(self, step: int, stepped: Mapping[int, Optimizer | ByHand], *, wiped: bool = False) -> bool:
+        """Write or take over the state after a step, where that is wanted. Returns whether that was done.
+
+        Args:
+            step: of the first optimizer.
+            stepped: the optimizers by their numbers.
+            wiped: the step has been replayed together with what zeroes gradients behind it; they stay as they are.
+        """
         if self._folder is None or step not in self._wanted or is_captured():
             return False
         with aside():
-            held = dict(self._held(stepped))
+            held = {key: each for key, each in self._held(stepped) if not (wiped and key.startswith("gradient/"))}
             is_done = self._write(step, held) if self._writes else self._take(step, held)
         if is_done:
             self.done.append(step)

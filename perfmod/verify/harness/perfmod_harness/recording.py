@@ -5,9 +5,11 @@ What is kept stays on its device, boiled down, until the run is over.
 
 from __future__ import annotations
 
+import functools
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
 
@@ -25,9 +27,11 @@ from .naming import Names
 from .observer import CLOCK, Observer
 from .outputs import Outputs
 from .readout import Readout
+from .replays import Held
 from .sampling import Sampling
 from .shelf import Shelf
-from .snapshots import Snapshots, gradients
+from .snapshots import Snapshots, gradients, tensors_of
+from .structures import leaves
 from .tensors import HALVES, aside, autocast_type, is_captured, is_tried_out
 from .watch import Watch, roots_of
 from .workers import Workers
@@ -112,6 +116,11 @@ class Recorder(Observer):
         self._first_step = 0.0
         self._is_long = False
         self._differentiated_once: set[int] = set()
+        self._replays = 0
+        self._might_replay = False
+        self._goes_on = False
+        self._wiped = False
+        self._states_left: list[Held] = []
 
     def begin(self) -> None:
         """From now."""
@@ -138,6 +147,8 @@ class Recorder(Observer):
         watch = self._watch
         if watch.over or watch.in_backward or is_tried_out():
             return call(module, *args, **kwargs)
+        if watch.recorded is not None:
+            return self._note_call(call, module, args, kwargs)
         own = has_parameters(module)
         if own and self._names.meet(module):
             self._snapshots.take_model(0)
@@ -146,6 +157,16 @@ class Recorder(Observer):
         result = self._controls.call(call, module, args, kwargs) if own else call(module, *args, **kwargs)
         if own:
             self._events.forward(watch.total, module, result)
+        return result
+
+    def _note_call(self, call: Callable[..., Any], module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """A call that is recorded returns the same tensors in every replay."""
+        self._called_within()
+        result = call(module, *args, **kwargs)
+        if has_parameters(module):
+            held = [leaf.detach() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves(result)]
+            tensors = [leaf for leaf in held if isinstance(leaf, torch.Tensor)]
+            self._watch.note(tensors, lambda: self._events.forward(self._watch.total, module, held))
         return result
 
     def _cast(self, enter: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -162,24 +183,72 @@ class Recorder(Observer):
         """Keep the losses as they were before scaling."""
         if self._watch.clock + 1 == self._looked_at:
             self._adds_up_in_half = self._adds_up_in_half or halves.adds_up_in_half(roots)
-        if self._watch.clock + 1 == self._job.steps:
-            # What a script rounds behind its steps is seen before the next one changes it.
-            self._held_in_half = halves.held_in_half(self._names.parameters())
+        self._look_for_halves()
         self._events.backward(self._watch.total, map(scaling.unscaled, roots))
+
+    def before_replay(self) -> None:
+        """Copies of the weights are looked at now: they follow the step, and so does what is replayed with it."""
+        self._replays += 1
+        self._look_for_halves()
+        step = self._watch.clock + 1
+        if step in {self._looked_at, *self._job.handed} or self._is_last(step):
+            self._take_copies(step)
+
+    def _look_for_halves(self) -> None:
+        """What a script rounds behind its steps is seen before the next one changes it."""
+        if self._watch.clock + 1 == self._job.steps:
+            self._held_in_half = max(self._held_in_half, halves.held_in_half(self._names.parameters()))
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Dropouts that are left out are left out again in every replay."""
+        left_out, recorded = self._controls.left_out, self._watch.recorded
+        before = None if left_out is None else left_out.begun()
+        self._states_left.clear()
+        yield
+        assert recorded is not None
+        # First of all: the last step of a run ends it, and with it what is to be done.
+        if left_out is not None and before is not None:
+            recorded.insert(0, functools.partial(left_out.count, left_out.taken_back(before)))
+        for held in self._states_left:
+            held.settle()
+        if len(self._states_left) > 1 or not all(held.is_left for held in self._states_left):
+            recorded.insert(0, self._go_on_unseen)
+
+    def step_recorded(self, optimizer: Optimizer) -> None:
+        """What it leaves is looked at when the whole replay is over, and must be the same until then."""
+        held = [value for state in optimizer.state.values() for _, value in tensors_of("", list(state.values()))]
+        modules = (tensor for _, tensor in (*self._names.parameters(), *self._names.buffers()))
+        self._states_left.append(Held((*modules, *held)))
+
+    def not_replayed(self) -> None:
+        """Nothing is known of a replay where none is seen; epochs that are cut short may have too few steps for one."""
+        self._might_replay = not self._job.epoch
+
+    def _go_on_unseen(self) -> None:
+        self._goes_on = True
 
     def _differentiated(self, grad: Callable[..., Any], outputs: Any, *args: Any, **kwargs: Any) -> Any:
         watch = self._watch
         if not (watch.over or watch.in_backward or is_compiling()):
-            self._events.backward(watch.total, map(scaling.unscaled, roots_of(outputs)), grad=True)
+            roots = [scaling.unscaled(root) for root in roots_of(outputs)]
+            if watch.recorded is None:
+                self._events.backward(watch.total, roots, grad=True)
+            else:
+                roots = [root.detach() for root in roots]
+                watch.note(roots, lambda: self._events.backward(watch.total, roots, grad=True))
         return grad(outputs, *args, **kwargs)
 
-    def before_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> None:
+    def before_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool, lost: bool = False) -> None:
         """Keep the gradients, unless a closure is yet to compute them."""
         if number not in self._stepped:
             self._stepped[number] = optimizer
             if not closure:  # which is where modules may be called for the first time, and named
                 self._snapshots.take_unheld(0, optimizer, number)
-        if not closure:
+        self._wiped = lost
+        if lost:
+            self._events.step(self._watch.total, optimizer, number, None)
+        elif not closure:
             self._keep_step(self._watch.total, optimizer, number)
 
     def after_step(self, optimizer: Optimizer | ByHand, number: int, closure: bool) -> bool:
@@ -205,7 +274,10 @@ class Recorder(Observer):
         if steps == self._job.steps < self._job.horizon:
             each = (time.monotonic() - self._first_step) / max(steps - 1, 1)
             self._is_long = self._states.goes_on(each * (self._job.horizon - steps))
-        return steps >= (self._job.horizon if self._is_long else self._job.steps)
+        return self._is_last(steps)
+
+    def _is_last(self, step: int) -> bool:
+        return step >= (self._job.horizon if self._is_long else self._job.steps)
 
     def _keep_step(self, step: int, optimizer: Optimizer | ByHand, number: int) -> None:
         # A fused optimizer gets its gradients as they are, and unscales them itself.
@@ -221,7 +293,7 @@ class Recorder(Observer):
         if step in {self._looked_at, *self._job.handed}:
             self._take_all(step)
             self._take_copies(step)
-        if self._states.after(step, self._stepped):
+        if self._states.after(step, self._stepped, wiped=self._wiped):
             self._controls.renew()
             self._snapshots.take_start(step + 1, self._stepped)
             self._looked_at = step + 1
@@ -266,6 +338,14 @@ class Recorder(Observer):
         self._states.end()
         return {**self._counts(), "held_in_half": 0, "printed": "", "events": [], "snapshots": []}
 
+    def _replays_unseen(self) -> str:
+        """Why not all is known of what is replayed; empty where it is."""
+        if self._goes_on:
+            return "a replay goes on behind the step of an optimizer, and what that step left was not seen"
+        if self._might_replay and not self._replays:
+            return "no step was replayed in the steps that were compared"
+        return ""
+
     def _counts(self) -> dict[str, Any]:
         events, left_out = self._events, self._controls.left_out
         return {
@@ -277,6 +357,7 @@ class Recorder(Observer):
             "drawn": self._drawn_by_step,
             "workers": self._workers.noted(),
             "handed": self._states.done,
+            "replays_unseen": self._replays_unseen(),
             "unrepeatable": list(self._determinism.warned),
         }
 

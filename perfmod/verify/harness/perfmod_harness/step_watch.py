@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
 from torch import cuda, distributed
 
-from . import patching, stephooks
+from . import patching, replays, stephooks
 from .by_hand import ByHand
 from .compiling import is_compiling
 from .observer import CLOCK
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from .job import Job
     from .observer import Observer
+    from .replays import Action
 
 
 def uses_device(job: Job) -> bool:
@@ -49,8 +52,27 @@ class StepWatch(Watch):
             patching.around(torch.autograd, "backward", self._backward)
         else:
             stephooks.after_steps(self._after_step)
+            replays.begin(self)
         self._ending.begin()
         os.register_at_fork(after_in_child=self._abandon)
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Action]]:
+        """A step is recorded as a CUDA graph in here: those who step count when it is replayed."""
+        actions: list[Action] = []
+
+        def after(optimizer: Optimizer, *_: Any) -> None:
+            if self._clock in (None, optimizer):
+                actions.append(functools.partial(self._after_step, optimizer, (), {}))
+
+        with stephooks.standing_in(None, after):
+            yield actions
+
+    def before_replay(self) -> None:
+        """Nothing is looked at."""
+
+    def not_replayed(self) -> None:
+        """Nor here."""
 
     def _backward(self, backward: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A pass ends the step that an earlier one began, of which nothing else tells."""

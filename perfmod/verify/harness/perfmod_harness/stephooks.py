@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 import sys
 from collections import OrderedDict
-from typing import Any, Callable
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
 
 import torch
 from torch.optim import Optimizer, optimizer
@@ -19,6 +20,8 @@ from torch.optim import Optimizer, optimizer
 from . import after_import, patching
 
 _COMPILER = "torch._dynamo.eval_frame"
+_BEFORE = "_global_optimizer_pre_hooks"
+_AFTER = "_global_optimizer_post_hooks"
 
 Hook = Callable[[Optimizer, Any, Any], None]
 """Gets the optimizer and the arguments of its step."""
@@ -26,12 +29,28 @@ Hook = Callable[[Optimizer, Any, Any], None]
 
 def before_steps(hook: Hook) -> None:
     """Call it from now before each step."""
-    _add("_global_optimizer_pre_hooks", hook)
+    _add(_BEFORE, hook)
 
 
 def after_steps(hook: Hook) -> None:
     """Call it from now after each step."""
-    _add("_global_optimizer_post_hooks", hook)
+    _add(_AFTER, hook)
+
+
+@contextmanager
+def standing_in(before: Hook | None, after: Hook) -> Iterator[None]:
+    """Call these in here, instead of the hooks that were added before; None: none were."""
+    changed = []
+    for name, hook in ((_BEFORE, before), (_AFTER, after)):
+        hooks = vars(optimizer)[name]
+        if hook is not None and isinstance(hooks, _Hooks):
+            changed.append((hooks, hooks.unlisted))
+            hooks.unlisted = hook
+    try:
+        yield
+    finally:
+        for hooks, former in changed:
+            hooks.unlisted = former
 
 
 class _Hooks(OrderedDict):  # type: ignore[type-arg]

@@ -6,16 +6,18 @@ import functools
 import os
 import time
 from array import array
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, NoReturn
 
 import torch
 
-from . import process, results, scaling, stephooks
+from . import process, replays, results, scaling, stephooks
 from .by_hand import ByHand, OptimizersMade, StepsByHand
 from .compiling import is_compiling
 from .ending import Ending
 from .observer import CLOCK
+from .replays import Held, RecordedStep
 from .stopping import Enough
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from .job import Job
     from .observer import Observer
+    from .replays import Action
 
 STUCK = 500
 """Backward passes without a step of an optimizer, after which none is expected to come."""
@@ -43,6 +46,7 @@ class Watch:
         backwards: how many backward passes have begun.
         skipped: steps that were left out because a gradient scaler had found an infinity.
         in_backward: one is going on; what is called from within it is not the script's own doing.
+        recorded: while a step is recorded as a CUDA graph, what is to be done after each replay; else None.
         over: the record is written, or this is a child that has none to write.
     """
 
@@ -53,7 +57,9 @@ class Watch:
         self.backwards = 0
         self.skipped = 0
         self.in_backward = False
+        self.recorded: list[Action] | None = None
         self.over = False
+        self._held: list[Held] = []
         self._optimizers: list[Optimizer | ByHand] = []
         self._made = OptimizersMade()
         self._by_hand = StepsByHand() if job.by_hand else None
@@ -79,6 +85,7 @@ class Watch:
         stephooks.after_steps(self._after_step)
         torch.autograd.backward = self._counting(torch.autograd.backward)
         scaling.count_skipped(lambda: self.total + self.skipped, self._skip)
+        replays.begin(self)
         self._ending.begin()
         os.register_at_fork(after_in_child=self._abandon)
 
@@ -120,7 +127,8 @@ class Watch:
         return self._open is not None
 
     def _skip(self) -> None:
-        self.skipped += 1
+        if self.recorded is None:
+            self.skipped += 1
 
     def _number(self, optimizer: Optimizer | ByHand) -> int:
         for number, known in enumerate(self._optimizers):
@@ -140,6 +148,9 @@ class Watch:
                 return backward(tensors, *args, **kwargs)
             self.in_backward = True
             try:
+                if self.recorded is not None:
+                    self._note_backward(tensors)
+                    return backward(tensors, *args, **kwargs)
                 self._before_backward(tensors)
                 result = backward(tensors, *args, **kwargs)
                 if self._open is not None:
@@ -171,6 +182,62 @@ class Watch:
         number = self._number(stepped)
         self.steps[number] += 1
         return self.observer.after_step(stepped, number, closure=False)
+
+    # Replays
+
+    @contextmanager
+    def recording(self) -> Iterator[list[Action]]:
+        """A step is recorded as a CUDA graph in here; see `replays.Recording`."""
+        actions = self.recorded = []
+        self._held.clear()
+        begun: list[RecordedStep] = []
+
+        def before(optimizer: Optimizer, *_: Any) -> None:
+            begun[:] = [RecordedStep(optimizer)]
+
+        def after(optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            step = RecordedStep(optimizer) if _has_closure(args, kwargs) else begun[0]
+            step.stepped()
+            self.observer.step_recorded(optimizer)
+            self._held.append(step.gradients)
+            actions.append(functools.partial(self._step_replayed, step))
+
+        try:
+            with stephooks.standing_in(before, after), self.observer.recording():
+                yield actions
+        finally:
+            self.recorded = None
+            for held in self._held:
+                held.settle()
+
+    def note(self, tensors: Iterable[Tensor], action: Action) -> None:
+        """Do something after each replay, unless the step has overwritten the tensors that are to be looked at."""
+        held = Held(tensors)
+        self._held.append(held)
+        assert self.recorded is not None
+        self.recorded.append(lambda: action() if held.is_left and not self.over else None)
+
+    def before_replay(self) -> None:
+        """A graph is about to be replayed."""
+        if not self.over:
+            self.observer.before_replay()
+
+    def not_replayed(self) -> None:
+        """A recorder on a device is about to run the step as it is."""
+        self.observer.not_replayed()
+
+    def _note_backward(self, tensors: Any) -> None:
+        roots = [scaling.unscaled(root).detach() for root in roots_of(tensors)]
+        self.note(roots, lambda: self._before_backward(roots))
+
+    def _step_replayed(self, step: RecordedStep) -> None:
+        with step.as_recorded():
+            if not self.over:
+                number = self._number(step.optimizer)
+                self._since_step = 0
+                if not _left_out(step.optimizer):
+                    self.observer.before_step(step.optimizer, number, closure=False, lost=not step.gradients.is_left)
+        self._after_step(step.optimizer, (), {})
 
     # The end
 
