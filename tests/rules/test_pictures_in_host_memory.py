@@ -126,6 +126,8 @@ def test_batches_are_the_same(kind: str, transform: str, root: str) -> None:
     {"loading": "4, True, generator=own", "first": "own = torch.Generator().manual_seed(2)"},
     {"between": "names, sample, size = data.classes, data[3], data.data.shape"},
     {"extra": "data = []", "last": "print(len(data))"},
+    {"extra": "datasets.MNIST.mirrors = []", "first": "mean = [0.5]; print(len(mean), torch.tensor(mean))",
+     "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, mean)])"},
 ])  # fmt: skip
 def test_loaders_and_uses(parts: dict[str, str], root: str) -> None:
     same(written(**parts), root)
@@ -156,6 +158,18 @@ def test_persistent_workers_draw_other_orders() -> None:
     ({"settings": "True, transforms.ToTensor(), int"}, "makes the labels"),
     ({"settings": "**dict(transform=transforms.ToTensor())"}, "not written out"),
     ({"extra": "torch.set_default_dtype(torch.float64)"}, "may get another type"),
+    ({"first": "crop = transforms.CenterCrop(8)", "last": "crop.size = 9",
+      "settings": "transform=transforms.Compose([crop, transforms.ToTensor()])"}, "may change the transform"),
+    ({"first": "mean = [0.5]", "last": "mean[0] = 0.2",
+      "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, (0.5,))])"},
+     "may change the transform"),
+    ({"first": "mean = torch.tensor([0.5])", "last": "mean.mul_(2)",
+      "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, (0.5,))])"},
+     "may change the transform"),
+    ({"first": "kinds = {'eval': transforms.ToTensor()}\n    kinds.update(eval=transforms.RandomCrop(3))",
+      "settings": "transform=kinds['eval']"}, "not one that is in sight"),
+    ({"extra": "datasets.MNIST.__getitem__ = torch.nn.Module"}, "changes how torchvision makes samples"),
+    ({"extra": "from torch.utils.data.dataloader import DataLoader"}, "comes from a module"),
     ({"between": "data.transform = None"}, "uses the data set, too"),
     ({"between": "data.targets[0] = 3"}, "uses the data set, too"),
     ({"between": "labels = data.targets"}, "uses the data set, too"),
@@ -177,6 +191,17 @@ def test_what_stays(parts: dict[str, str], reason: str) -> None:
     result = written(**parts)
     assert not result.applied
     assert reason in " | ".join(finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize("move", [
+    "if device.type == 'cuda': x, y = x.cuda(), y.cuda()",
+    "if device.type == 'cuda': x, y = x.to(device), y.to(device)",
+])  # fmt: skip
+def test_batches_that_are_moved_under_a_condition_stay(move: str) -> None:
+    text = SCRIPT.format(**USUAL).replace("x, y = x.to(device), y.to(device)", move)
+    text = text.replace("            seen += [x, y, torch.rand(1)]\n", "")
+    (finding,) = written(text).refused
+    assert "moves batches under a condition" in finding.reason
 
 
 AFTER = """

@@ -54,9 +54,9 @@ import libcst as cst
 
 from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._moved_batches import Kept, Move
-from perfmod.transforms.compute._prepared_pictures import is_picture_set
 from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
 from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of
+from perfmod.transforms.compute._same_samples import is_picture_set
 from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.data_api import HELD_IN_MEMORY
