@@ -123,6 +123,10 @@ def test_batches_are_the_same(kind: str, transform: str, root: str) -> None:
      "loading": "**keywords"},
     {"first": "keywords = {}\n    if not root:\n        keywords.update(shuffle=True, batch_size=2)",
      "loading": "**keywords"},
+    {"first": "keywords = dict(batch_size=3)\n    others = keywords\n    others['shuffle'] = True",
+     "loading": "**keywords"},
+    {"extra": "def told(root):\n    made = {}\n    if root:\n        made.update(batch_size=3, shuffle=True)\n"
+              "    return made", "first": "keywords = told(root)", "loading": "**keywords"},
     {"loading": "4, True, generator=own", "first": "own = torch.Generator().manual_seed(2)"},
     {"between": "names, sample, size = data.classes, data[3], data.data.shape"},
     {"extra": "data = []", "last": "print(len(data))"},
@@ -184,6 +188,10 @@ def test_persistent_workers_draw_other_orders() -> None:
     ({"first": "keywords = dict(batch_size=3); keywords.pop('batch_size')", "loading": "**keywords"},
      "not all written out"),
     ({"first": "keywords = dict(collate_fn=None)", "loading": "**keywords"}, "not all written out"),
+    ({"extra": "def told(made):\n    made['shuffle'] = True\n    return made",
+      "first": "keywords = told(dict(batch_size=3))", "loading": "**keywords"}, "not all written out"),
+    ({"first": "keywords = {}; others = keywords; others['collate_fn'] = list", "loading": "**keywords"},
+     "not all written out"),
     ({"kind": "FakeData", "settings": "8, (1, 5, 5), 4, transforms.ToTensor()", "extra": "# like MNIST"},
      "is no TensorDataset"),
 ])  # fmt: skip
