@@ -19,6 +19,8 @@ _CONVERTS = _TO_TENSOR | {"Normalize", "ConvertImageDtype", "ToDtype"}
 _OTHER_TYPES = re.compile(r"\bset_default_(?:dtype|tensor_type)\b")
 _DOWNLOADS = frozenset({"mirrors", "resources", "url", "urls", "base_url"})
 """What is set of a data set's class to load its files from elsewhere."""
+_REACHES = frozenset({"transform", "transforms", "mean", "std", "size"})
+"""Attributes that transforms are held by, and what they hold."""
 _READS = frozenset(
     {
         "torch.tensor", "numpy.array", "builtins.print", "builtins.len", "builtins.list", "builtins.tuple",
@@ -56,9 +58,29 @@ def require_same_samples(file: FileFacts, call: cst.Call) -> None:
         owner = file.qualified(node.value) or "" if isinstance(node, cst.Attribute) else ""
         if isinstance(node, cst.Attribute) and owner.startswith("torchvision.") and node.attr.value not in _DOWNLOADS:
             raise Kept(f"line {file.line(node)} changes how torchvision makes samples: `{file.code(node)}`")
+    _require_no_writes(file)
     names = _steps(file, ends[0].node)
     if _TO_TENSOR.isdisjoint(names):
         raise Kept(f"the transform {line} makes no tensors")
+
+
+def _require_no_writes(file: FileFacts) -> None:
+    """Raises `Kept` where something writes into an attribute by which transforms, or what they keep, can be reached:
+    `test_set.transform.transforms.append(...)` changes the training's samples, too, where the transform is shared.
+    """
+    for node in file.tree.all_of(cst.AssignTarget, cst.AugAssign, cst.Call):
+        into: cst.BaseExpression | None = None
+        if isinstance(node, cst.Call):
+            func = node.func if isinstance(node.func, cst.Attribute) and file.qualified(node) is None else None
+            is_write = func is not None and (func.attr.value in data_api.MUTATORS or func.attr.value.endswith("_"))
+            into = func.value if func is not None and is_write else None
+        elif isinstance(node, (cst.AssignTarget, cst.AugAssign)):
+            into = node.target
+        while isinstance(into, (cst.Attribute, cst.Subscript)):
+            is_own = isinstance(into.value, cst.Name) and into.value.value == "self"
+            if isinstance(into, cst.Attribute) and into.attr.value in _REACHES and not is_own:
+                raise Kept(f"line {file.line(node)} may change the transform: `{file.code(file.tree.statement(node))}`")
+            into = into.value
 
 
 def _steps(file: FileFacts, transform: cst.Call) -> list[str]:
