@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from perfmod import disk
+from perfmod.codemods.results import Outcome
+from perfmod.examined import Examined
 from perfmod.files import FoundFile
 from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute.recorder import MODULE, recorder
@@ -49,6 +51,22 @@ def beside(
 def found_beside(place: Beside, script: FoundFile) -> FoundFile:
     """The file beside a script as one to be written, though nothing lies there yet."""
     return FoundFile(place.path, script.real.with_name(Path(place.path).name), False, script.settings, script.given)
+
+
+def imported_beside(examined: Iterable[Examined]) -> list[Path]:
+    """The files (real paths) beside scripts that are there already, and that only their rewrites import.
+
+    Raises `Failure` where files that an earlier run examined were edited meanwhile.
+    """
+    found: dict[Path, None] = {}
+    for each in examined:
+        task = each.task if each.result.outcome is Outcome.CHANGED and not each.result.is_new else None
+        for given in task.files if task is not None else ():
+            place = given.beside if given.path == each.result.path else None
+            words = f"from {place.module} import ".encode() if place is not None and place.is_present else b""
+            if place is not None and words and words in each.result.after and words not in each.result.before:
+                found[each.file.real.with_name(Path(place.path).name)] = None
+    return list(found)
 
 
 def _content(path: Path) -> bytes | None:

@@ -152,12 +152,13 @@ class Patching:
             Failure: the disk does not take it, or git or a hook refuses.
             Interrupted: Ctrl-C between or within commits.
         """
+        from perfmod.beside import imported_beside
         from perfmod.patches.series import Series
 
         series = Series.of(examined, self._by, rules, Path.cwd(), remembered)
         if not series.steps:
             return ()
-        return self._commit(series) if self._repository is not None else self._write(series)
+        return self._commit(series, imported_beside(examined)) if self._repository is not None else self._write(series)
 
     def _write(self, series: Series) -> Sequence[str]:
         from perfmod.patches.mail import Author
@@ -171,13 +172,14 @@ class Patching:
         command = f"git am {option}{shlex.quote(str(self._folder))}/*.patch"
         return (f"{counted(len(mails), 'patch', 'patches')} in {self._folder}: `{command}` makes commits of them",)
 
-    def _commit(self, series: Series) -> Sequence[str]:
+    def _commit(self, series: Series, imported: Sequence[Path]) -> Sequence[str]:
+        """Make the commits; `imported` are files that the rewrites import and that are there already."""
         from perfmod.report.wording import counted
 
         assert self._repository is not None
         repository = self._repository
         repository.require_clean(
-            list(dict.fromkeys(path for step, _ in series.steps for path in step.before)),
+            list(dict.fromkeys((*(path for step, _ in series.steps for path in step.before), *imported))),
             new={path for step, _ in series.steps for path in step.new},
         )
         if self._branch is not None:

@@ -77,6 +77,17 @@ def test_one_whose_removal_is_not_committed_is_not_made_again(repository: Path, 
     assert "graphed_step.py: was removed, and would be made again; commit its removal first" in ran.err
 
 
+def test_one_that_is_there_has_to_be_committed(repository: Path, perfmod: Run) -> None:
+    (repository / "graphed_step.py").write_text(recorder())
+    ran = perfmod(*COMMITS)
+    assert ran.code == ExitCode.USAGE
+    assert "graphed_step.py: is not under version control; commit it first" in ran.err
+    assert (repository / "train.py").read_text() == SCRIPT
+    commit_all(repository)
+    assert perfmod(*COMMITS).code == ExitCode.OK
+    assert git(repository, "show", "--name-status", "--format=", "HEAD") == b"M\ttrain.py\n"
+
+
 def test_one_that_somebody_else_makes_meanwhile_stays(
     repository: Path, perfmod: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,9 @@ SETTINGS = {
     "x = DataLoader(dataset=d, num_workers=4)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = dict(num_workers=4)\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "k = {}\nm = k\nm['num_workers'] = 4\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
+    "def f():\n    k = {}\n    k.update(num_workers=4)\n    return k\nm = f()\nx = DataLoader(d, **m)": {
+        "dataset": ["d"], "num_workers": ["4"]},
     "k = {'num_workers': 4} if c else {}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "k = {}\nif c:\n    k = {'num_workers': 4}\nx = DataLoader(d, **k)": {"dataset": ["d"], "num_workers": ["4"]},
     "def f(a, **k):\n    x = DataLoader(a, **k)\nk = {'num_workers': 4, 'a': d}\nf(**k)": {"dataset": ["a"],

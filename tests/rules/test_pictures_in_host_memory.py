@@ -123,9 +123,15 @@ def test_batches_are_the_same(kind: str, transform: str, root: str) -> None:
      "loading": "**keywords"},
     {"first": "keywords = {}\n    if not root:\n        keywords.update(shuffle=True, batch_size=2)",
      "loading": "**keywords"},
+    {"first": "keywords = dict(batch_size=3)\n    others = keywords\n    others['shuffle'] = True",
+     "loading": "**keywords"},
+    {"extra": "def told(root):\n    made = {}\n    if root:\n        made.update(batch_size=3, shuffle=True)\n"
+              "    return made", "first": "keywords = told(root)", "loading": "**keywords"},
     {"loading": "4, True, generator=own", "first": "own = torch.Generator().manual_seed(2)"},
     {"between": "names, sample, size = data.classes, data[3], data.data.shape"},
     {"extra": "data = []", "last": "print(len(data))"},
+    {"extra": "datasets.MNIST.mirrors = []", "first": "mean = [0.5]; print(len(mean), torch.tensor(mean))",
+     "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, mean)])"},
 ])  # fmt: skip
 def test_loaders_and_uses(parts: dict[str, str], root: str) -> None:
     same(written(**parts), root)
@@ -156,11 +162,30 @@ def test_persistent_workers_draw_other_orders() -> None:
     ({"settings": "True, transforms.ToTensor(), int"}, "makes the labels"),
     ({"settings": "**dict(transform=transforms.ToTensor())"}, "not written out"),
     ({"extra": "torch.set_default_dtype(torch.float64)"}, "may get another type"),
+    ({"first": "crop = transforms.CenterCrop(8)", "last": "crop.size = 9",
+      "settings": "transform=transforms.Compose([crop, transforms.ToTensor()])"}, "may change the transform"),
+    ({"first": "mean = [0.5]", "last": "mean[0] = 0.2",
+      "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, (0.5,))])"},
+     "may change the transform"),
+    ({"first": "mean = torch.tensor([0.5])", "last": "mean.mul_(2)",
+      "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(mean, (0.5,))])"},
+     "may change the transform"),
+    ({"first": "kinds = {'eval': transforms.ToTensor()}\n    kinds.update(eval=transforms.RandomCrop(3))",
+      "settings": "transform=kinds['eval']"}, "not one that is in sight"),
+    ({"last": "other.transform.transforms.append(transforms.RandomCrop(3))",
+      "between": "other = datasets.MNIST(root, transform=whole)",
+      "first": "whole = transforms.Compose([transforms.ToTensor()])", "settings": "transform=whole"},
+     "may change the transform"),
+    ({"extra": "class Known:\n    mean = [0.5]", "last": "Known.mean[0] = 0.1",
+      "settings": "transform=transforms.Compose([transforms.ToTensor(), transforms.Normalize(Known.mean, 1.0)])"},
+     "may change the transform"),
+    ({"extra": "datasets.MNIST.__getitem__ = torch.nn.Module"}, "changes how torchvision makes samples"),
+    ({"extra": "from torch.utils.data.dataloader import DataLoader"}, "comes from a module"),
     ({"between": "data.transform = None"}, "uses the data set, too"),
     ({"between": "data.targets[0] = 3"}, "uses the data set, too"),
     ({"between": "labels = data.targets"}, "uses the data set, too"),
     ({"between": "other = torch.utils.data.Subset(data, [1])"}, "uses the data set, too"),
-    ({"last": "loader.dataset.transform = None"}, "for more than its batches"),
+    ({"last": "loader.dataset.transform = None"}, "may change the transform"),
     ({"last": "print(loader.dataset.classes)"}, "for more than its batches"),
     ({"between": "data_on_device = data.classes"}, "`data_on_device` is something else"),
     ({"extra": "default_collate = None"}, "`default_collate` is something else"),
@@ -170,6 +195,10 @@ def test_persistent_workers_draw_other_orders() -> None:
     ({"first": "keywords = dict(batch_size=3); keywords.pop('batch_size')", "loading": "**keywords"},
      "not all written out"),
     ({"first": "keywords = dict(collate_fn=None)", "loading": "**keywords"}, "not all written out"),
+    ({"extra": "def told(made):\n    made['shuffle'] = True\n    return made",
+      "first": "keywords = told(dict(batch_size=3))", "loading": "**keywords"}, "not all written out"),
+    ({"first": "keywords = {}; others = keywords; others['collate_fn'] = list", "loading": "**keywords"},
+     "not all written out"),
     ({"kind": "FakeData", "settings": "8, (1, 5, 5), 4, transforms.ToTensor()", "extra": "# like MNIST"},
      "is no TensorDataset"),
 ])  # fmt: skip
@@ -177,6 +206,17 @@ def test_what_stays(parts: dict[str, str], reason: str) -> None:
     result = written(**parts)
     assert not result.applied
     assert reason in " | ".join(finding.reason for finding in result.refused)
+
+
+@pytest.mark.parametrize("move", [
+    "if device.type == 'cuda': x, y = x.cuda(), y.cuda()",
+    "if device.type == 'cuda': x, y = x.to(device), y.to(device)",
+])  # fmt: skip
+def test_batches_that_are_moved_under_a_condition_stay(move: str) -> None:
+    text = SCRIPT.format(**USUAL).replace("x, y = x.to(device), y.to(device)", move)
+    text = text.replace("            seen += [x, y, torch.rand(1)]\n", "")
+    (finding,) = written(text).refused
+    assert "moves batches under a condition" in finding.reason
 
 
 AFTER = """

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._in_float64 import computing_in_float64
 from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, find_any, find_in_scope
@@ -20,9 +21,7 @@ _PREVENTS = (
         r"\.(?:half|bfloat16)\(\)|\btorch\.(?:float16|half)\b|(?<!dtype=)\btorch\.bfloat16\b",
         "chooses a half type by itself",
     ),
-    (r"\btorch\.(?:float64|double)\b|\bset_default_dtype\b", "computes in float64"),
-    # Sums of what was computed do not, as rules write them that read a value at the end instead of in every step.
-    (r"(?m:^(?!.*\+= .*\.double\(\)$).*(?<!\.detach\(\))\.double\(\))", "computes in float64"),
+    (r"\btorch\.(?:float64|double)\b|\bDoubleTensor\b|\bset_default_dtype\b", "computes in float64"),
     (r"\bautograd\.Function\b", "defines a backward pass that may not take half types"),
     (r"\btorch\.(?:linalg|fft|special)\b|\bcomplex(?:64|128)?\b", "computes what half types are too short for"),
     (r"\bcreate_graph\s*=\s*True\b", "differentiates twice"),
@@ -174,7 +173,8 @@ def _prevented(file: FileFacts) -> str:
         found = first_mention(file, pattern)
         if found is not None:
             return f"{found[1]} {reason}"
-    return ""
+    wide = file.once(computing_in_float64)
+    return f"line {file.line(wide)} computes in float64" if wide is not None else ""
 
 
 def _slice(file: FileFacts, statements: Sequence[cst.BaseStatement], loss: str) -> list[cst.BaseStatement]:

@@ -34,6 +34,8 @@ _CHOOSES = frozenset(
 _SETS_DEVICES = re.compile(r"\bCUDA_VISIBLE_DEVICES\b|\bset_default_device\b")
 """What would have to come first."""
 
+_CONDITIONS = (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)
+
 _COLLECTS = frozenset({"append", "extend", "appendleft", "insert", "add", "put", "update"})
 
 
@@ -154,12 +156,32 @@ def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
 
 def move_at(file: FileFacts, found: Sequence[Move], at: cst.Call) -> str:
     """The code that moves a tensor where a data set is made: `.to(device)`. Raises `Kept` where there is none."""
+    for each in found:
+        condition = _condition(file, each, at)
+        if condition is not None:
+            raise Kept(f"line {file.line(each.call)} moves batches under a condition (line {file.line(condition)})")
     written = dict.fromkeys(_written(file, each, at) for each in found)
     if not written:
         raise Kept("no loop over it moves its batches to a device")
     if len(written) > 1:
         raise Kept(f"its batches are moved in several ways: {', '.join(f'`{each}`' for each in written)}")
     return next(iter(written))
+
+
+def _condition(file: FileFacts, move: Move, at: cst.Call) -> cst.CSTNode | None:
+    """What decides whether a batch is moved, and not whether its data set is made: `if use_cuda`.
+
+    A loop under a condition moves to the device that it chose; only one that is written out may be missing then.
+    """
+    is_written_out = move.where is None or isinstance(move.where, (cst.SimpleString, cst.Integer))
+    shared = set(file.tree.ancestors(at))
+    for around in file.tree.ancestors(move.call):
+        if isinstance(around, (cst.FunctionDef, cst.Lambda)) or (isinstance(around, cst.For) and not is_written_out):
+            return None
+        is_main = isinstance(around, cst.If) and "__name__" in file.code(around.test)
+        if isinstance(around, _CONDITIONS) and around not in shared and not is_main:
+            return around
+    return None
 
 
 def _written(file: FileFacts, move: Move, at: cst.Call) -> str:

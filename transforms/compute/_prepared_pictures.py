@@ -7,15 +7,12 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
-from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._moved_batches import Kept
 from perfmod.transforms.compute._resident_edits import new_name
 from perfmod.transforms.compute._sampling import require_no_comment
-from perfmod.transforms.facts import data_api
-from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
-from perfmod.transforms.facts.tree import find_all, is_none
+from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import call_text, insert_after_statement, insert_before_statement
 
@@ -23,68 +20,10 @@ PREPARING = ("TensorDataset", "default_collate")
 """What of `torch.utils.data` prepares samples."""
 PARTS = 2
 """A sample is a picture and the number of its class."""
-_PACKAGE = "torchvision.datasets."
-_TO_TENSOR = frozenset({"ToTensor", "PILToTensor", "ToImage"})
-_CONVERTS = _TO_TENSOR | {"Normalize", "ConvertImageDtype", "ToDtype"}
-_OTHER_TYPES = re.compile(r"\bset_default_(?:dtype|tensor_type)\b")
 _SHOWS = frozenset({"classes", "class_to_idx"})
 _CALLED = 3
 """So far up is looked for a loop that calls what goes through a loader."""
 _LINE_END = re.compile(r"(?<=[(\[{])[ \t]*\n\s*|,?[ \t]*\n\s*(?=\])|[ \t]*\n\s*(?=[)}])")
-
-
-def is_picture_set(file: FileFacts, call: cst.Call) -> bool:
-    """Whether a call makes one of torchvision's data sets that hold their pictures in memory."""
-    name = file.qualified(call) or ""
-    return name.startswith(_PACKAGE) and name.removeprefix(_PACKAGE) in data_api.HELD_IN_MEMORY
-
-
-def require_same_samples(file: FileFacts, call: cst.Call) -> None:
-    """Raises `Kept` where a data set may make another sample of the same picture the next time, or no tensor."""
-    line = f"of the data set on line {file.line(call)}"
-    if not file.is_own(call) or has_star(call):
-        raise Kept(f"the arguments {line} are not written out here")
-    at = data_api.EIGHT_BIT[file.qualified(call) or ""]
-    labels = argument(call, "target_transform", at + 1 if at is not None else None)
-    if labels is not None and not is_none(labels):
-        raise Kept(f"`{file.code(labels)}` makes the labels {line}")
-    given = argument(call, "transform", at)
-    ends = file.tracing.ends(given) if given is not None else ()
-    if len(ends) != 1 or not isinstance(ends[0].node, cst.Call) or ends[0].path:
-        raise Kept(f"the transform {line} is not one that is in sight")
-    changed = first_mention(file, _OTHER_TYPES)
-    if changed is not None:
-        raise Kept(f"samples may get another type later: `{changed[0]}` on {changed[1]}")
-    names = _steps(file, ends[0].node)
-    if _TO_TENSOR.isdisjoint(names):
-        raise Kept(f"the transform {line} makes no tensors")
-
-
-def _steps(file: FileFacts, transform: cst.Call) -> list[str]:
-    """The transforms that one is made of. Raises `Kept` where one of them may do another thing every time."""
-    name = data_api.transform_named(file.qualified(transform) or "")
-    line = f"on line {file.line(transform)}"
-    steps = argument(transform, "transforms", 0) if name == "Compose" else None
-    if steps is None:
-        if not name or data_api.is_random_transform(name) or name not in data_api.KEEPS_BYTES | _CONVERTS:
-            raise Kept(f"`{file.code(transform)}` {line} may make another sample of the same picture every time")
-        return [name]
-    for held in file.handing.uses(transform):
-        call = file.tree.parent(file.tree.parent(held.node) or held.node)
-        name = file.qualified(call) or "" if isinstance(call, cst.Call) else ""
-        is_given = isinstance(file.tree.parent(held.node), cst.Arg)
-        if not is_given or not name.startswith(("torchvision.", "builtins.print")):
-            statement = file.tree.statement(held.node)
-            raise Kept(f"line {file.line(statement)} may change the transform: `{file.code(statement)}`")
-    found: list[str] = []
-    for element in steps.elements if isinstance(steps, (cst.List, cst.Tuple)) else ():
-        ends = file.tracing.ends(element.value) if not isinstance(element, cst.StarredElement) else ()
-        if len(ends) != 1 or not isinstance(ends[0].node, cst.Call) or ends[0].path:
-            raise Kept(f"`{file.code(element)}` {line} may make another sample of the same picture every time")
-        found += _steps(file, ends[0].node)
-    if not found:
-        raise Kept(f"the transforms {line} are not written out")
-    return found
 
 
 def only_shows(file: FileFacts, node: cst.BaseExpression) -> bool:

@@ -16,6 +16,8 @@ from perfmod.transforms.writing import call_text, insert_before_statement, line_
 
 PACKAGE = "torch.utils.data"
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_IN_EVERY = frozenset({"BatchSampler", "RandomSampler", "SequentialSampler"})
+"""What the module that defines `DataLoader` has, too."""
 _LONG = 120
 """A sampler that is longer goes over several lines."""
 
@@ -99,9 +101,14 @@ def spelled(
         raise Kept(f"`{file.code(call.func)}` is not known on line {file.line(data_set)}, where the data set is made")
     if not all(file.comes_before(each.node, data_set) or file.tree.function(data_set) for each in brought):
         raise Kept(f"`{file.code(call.func)}` is imported below line {file.line(data_set)}, where the data set is made")
+    wanted = tuple(names)
+    owner = file.qualified(call.func.value) if isinstance(call.func, cst.Attribute) else None
+    modules = {owner} if isinstance(call.func, cst.Attribute) else {each.module for each in brought}
+    if modules != {PACKAGE} and not _IN_EVERY.issuperset(wanted):
+        raise Kept(f"`{file.code(call.func)}` comes from a module that does not have all of {', '.join(wanted)}")
     if isinstance(call.func, cst.Attribute):
-        return {name: f"{file.code(call.func.value)}.{name}" for name in names}, []
-    known = {name: name for name in names}
+        return {name: f"{file.code(call.func.value)}.{name}" for name in wanted}, []
+    known = {name: name for name in wanted}
     bound = {name: {imported_name(each) for scope in scopes for each in file.flow.bound(scope, name)} for name in known}
     taken = [name for name, found in bound.items() if not found <= {f"{PACKAGE}.{name}"}]
     if taken:

@@ -15,11 +15,11 @@ from perfmod.transforms.compute._prepared_pictures import (
     PARTS,
     PREPARING,
     prepared,
-    require_same_samples,
     require_several_epochs,
 )
 from perfmod.transforms.compute._resident_edits import assigned, batched, moved_tensors, named, spelled
 from perfmod.transforms.compute._resident_uses import moves_of
+from perfmod.transforms.compute._same_samples import require_same_samples
 from perfmod.transforms.compute._sampling import Sampling, require_no_comment, sampling_of
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader

@@ -5,8 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from perfmod.transforms.compute._moved_batches import Kept, Move, moves
-from perfmod.transforms.compute._prepared_pictures import is_picture_set, only_shows
+from perfmod.transforms.compute._prepared_pictures import only_shows
 from perfmod.transforms.compute._resident_edits import PACKAGE
+from perfmod.transforms.compute._same_samples import is_picture_set
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.torch_api import PASSES_ITEMS

@@ -31,15 +31,15 @@ like others:
 
 That needs torch 1.11. It takes as long as the loader takes for one epoch without workers, before the first step, and
 while it lasts the samples lie in host memory twice. A data set that one loop goes through once stays as it is. So does
-one whose samples may differ between epochs: with a random transform, a function, or a `target_transform`. Where the
-data set is used for its names or single samples, too (`train_set.classes`, `train_set[0]`), it keeps its name, and the
-tensors get another.
+one whose samples may differ between epochs: with a random transform, one that the code changes, a function, or a
+`target_transform`. Where the data set is used for its names or single samples, too (`train_set.classes`,
+`train_set[0]`), it keeps its name, and the tensors get another.
 
 All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
 before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
-`loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler) or moved several
-times, where several processes share the training, where the device is not known above the data set, and where tensors
-are not seen to be plain data: computed by a model, changed later, or with dimensions in another order in memory.
+`loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), moved several times
+or under a condition, where several processes share the training, where the device is not known above the data set, and
+where tensors are not seen to be plain data: computed by a model, changed later, or with another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
 `assume = ["fits-on-the-device"]` for the project. On an H200, a step of
@@ -55,9 +55,9 @@ import libcst as cst
 
 from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._moved_batches import Kept, Move
-from perfmod.transforms.compute._prepared_pictures import is_picture_set
 from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
 from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of
+from perfmod.transforms.compute._same_samples import is_picture_set
 from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.data_api import HELD_IN_MEMORY

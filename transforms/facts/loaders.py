@@ -395,7 +395,7 @@ class Loaders:
             ways += made
         added: list[dict[str, cst.BaseExpression]] = []
         if self._flow.is_variable(node):
-            for definition in self._flow.definitions(node):
+            for definition in self._holding(node):
                 more = self._filled(definition)
                 if more is None:
                     return None
@@ -478,6 +478,32 @@ class Loaders:
             named = {arg.keyword.value: arg.value for arg in node.args if arg.keyword is not None}
             return named if len(named) == len(node.args) else None
         return None
+
+    def _holding(self, node: cst.BaseExpression) -> dict[Definition, None]:
+        """The variables through which a dictionary comes, functions that return it included, and other names of it."""
+        found: dict[Definition, None] = {}
+        seen: set[cst.CSTNode] = set()
+        values: list[cst.CSTNode | None] = [node]
+        while values:
+            value = values.pop()
+            if value is None or value in seen:
+                continue
+            seen.add(value)
+            function = self._values.calls.resolve(value) if isinstance(value, cst.Call) else None
+            values += [result.value for result in self._tree.results(function)] if function is not None else []
+            for definition in self._flow.definitions(value) if self._flow.is_variable(value) else ():
+                if definition in found or definition.path:
+                    continue
+                found[definition] = None
+                values += [definition.value, *self._other_names(definition)]
+        return found
+
+    def _other_names(self, definition: Definition) -> Iterator[cst.CSTNode]:
+        """The reads of other variables that hold what one does: `other = keywords`."""
+        for use in self._flow.uses(definition):
+            stored = self._tree.parent(use)
+            for target in stored.targets if isinstance(stored, cst.Assign) else ():
+                yield from (read for other in self._flow.defined(target.target) for read in self._flow.uses(other))
 
     def _filled(self, definition: Definition) -> list[dict[str, cst.BaseExpression]] | None:
         """What is put into a dictionary after it was made; `None` if it is handed on and may be changed."""

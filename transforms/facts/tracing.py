@@ -8,7 +8,7 @@ is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -192,7 +192,7 @@ class Tracing:
         return name in torch_api.PASSES_ITEMS and name.startswith("tqdm.")
 
     def _stored(self, definition: Definition, path: tuple[Step, ...]) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
-        """What is put into a container later: `loaders["train"] = ...`, `parts.append(...)`."""
+        """What is put into a container later: `loaders["train"] = ...`, `parts.append(...)`, `loaders.update(...)`."""
         for use in self._flow.uses(definition):
             parent = self._tree.parent(use)
             around = self._tree.parent(parent) if parent is not None else None
@@ -201,13 +201,8 @@ class Tracing:
                 key = _step(parent)
                 if isinstance(statement, cst.Assign) and key and (key[0] == path[0] or None in (key[0], path[0])):
                     yield statement.value, path[1:]
-            elif (
-                isinstance(parent, cst.Attribute)
-                and parent.attr.value == "append"
-                and isinstance(around, cst.Call)
-                and len(around.args) == 1
-            ):
-                yield around.args[0].value, path[1:]
+            elif isinstance(parent, cst.Attribute) and isinstance(around, cst.Call):
+                yield from _put(parent.attr.value, around.args, path)
 
     def _from_parameter(
         self, param: cst.Param, function: cst.CSTNode, path: tuple[Step, ...]
@@ -415,6 +410,22 @@ def literal(node: cst.CSTNode) -> Step:
     if isinstance(node, cst.SimpleString) and isinstance(node.evaluated_value, str):
         return node.evaluated_value
     return node.evaluated_value if isinstance(node, cst.Integer) else None
+
+
+def _put(
+    method: str, args: Sequence[cst.Arg], path: tuple[Step, ...]
+) -> Iterator[tuple[cst.CSTNode, tuple[Step, ...]]]:
+    """What a method of a container puts where `path` leads."""
+    given = [arg.value for arg in args if arg.keyword is None and not arg.star]
+    if method == "append" and len(args) == 1:
+        yield args[0].value, path[1:]
+    elif len(given) == 2 and (method == "insert" or (method == "setdefault" and literal(given[0]) in (path[0], None))):
+        yield given[1], path[1:]
+    elif method == "extend" and len(given) == 1:
+        yield given[0], (None, *path[1:])
+    elif method == "update":
+        yield from ((value, path) for value in given)
+        yield from ((arg.value, path[1:]) for arg in args if arg.keyword and arg.keyword.value in (path[0], None))
 
 
 def _step(node: cst.Subscript) -> tuple[Step, ...]:
