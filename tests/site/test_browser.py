@@ -59,7 +59,9 @@ def opened(browser: Browser, address: str, request: pytest.FixtureRequest) -> It
     wrong: list[str] = []
     page.on("console", lambda message: wrong.append(message.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("requestfailed", lambda sent: wrong.append(f"failed: {sent.url}"))
+    # What the page loads ahead is broken off when it is left.
+    aborted = "net::ERR_ABORTED"
+    page.on("requestfailed", lambda sent: None if sent.failure == aborted else wrong.append(f"failed: {sent.url}"))
     page.on("request", lambda sent: None if sent.url.startswith(address) else wrong.append(sent.url))
     page.goto(f"{address}{asked['name']}.html")
     yield page
