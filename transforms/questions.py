@@ -58,7 +58,7 @@ class Predicate(str, enum.Enum):
 
 
 SHOWN_BY_RUNNING: Final = frozenset({Predicate.COMPILES_WHOLE.value, Predicate.FITS_ON_THE_DEVICE.value})
-"""What the rewritten script shows when it runs: with the answer no it would fail, and not be proven."""
+"""What the rewritten script shows when it runs: with the answer no it would fail, or gain nothing."""
 WATCHED: Final[Mapping[str, str]] = {
     "is-tensor": "is a tensor",
     "is-scalar": "is a tensor without dimensions",

@@ -121,7 +121,7 @@ def tune(
 
     with needs_extra():
         from perfmod.tune import report as reports
-        from perfmod.tune.stack import not_tried
+        from perfmod.tune.stack import NOT_TRIED
         from perfmod.tune.tuning import Terms
         from perfmod.tune.tuning import tune as search
         from perfmod.verify.phases import Phases
@@ -144,7 +144,7 @@ def tune(
         links=link,
     )
     terms = Terms(_seconds(budget), Numerics(allow.value), steps_planned, batch, resume=resume, folder=report)
-    left_out = [*(ignore or ()), *not_tried(asked.device)]
+    left_out = [*(ignore or ()), *NOT_TRIED]
     chosen = evolve(options(None, None, left_out, unsafe=None, low_impact=None), proposing=terms.allow)
     every = (("report_every", report_every),) if report_every is not None else ()
 

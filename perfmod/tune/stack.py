@@ -15,12 +15,10 @@ ON_THE_DEVICE = "PM315"
 """Its gain shows only together with the loader."""
 RECORDED = "PM314"
 """Records the step as a CUDA graph, as compiled models do themselves in other modes than the default one."""
-_SPREAD = "PM311"
-
-
-def not_tried(device: str) -> tuple[str, ...]:
-    """Rules that are no settings: one that starts a script otherwise, and off CUDA one that does nothing there."""
-    return (_SPREAD,) if device == "cuda" else (_SPREAD, RECORDED)
+NOT_TRIED = ("PM311", RECORDED)
+"""Rules that are left out: one that starts a script otherwise, which is no setting; and one whose proof, the look into
+replayed steps, has not been run on a GPU yet.
+"""
 
 
 @frozen

@@ -49,8 +49,6 @@ _PLAIN_STEPS: Final = 20
 _LONGEST_RUN: Final = 0.5
 """Share of the budget that a single run may take; and the seconds that it may take in any case."""
 _FEWEST_SECONDS: Final = 180.0
-_LONGEST_COURSE: Final = 0.1
-"""Share of the budget that a run over many steps may take."""
 _TRIES: Final = 3
 """Stacks of a class whose training is compared with the original's, the fastest first."""
 
@@ -104,8 +102,6 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
     timeout = min(request.timeout, max(_FEWEST_SECONDS, _LONGEST_RUN * terms.budget))
     request = evolve(request, quick=True, timeout=timeout)
     with opened(request, progress) as verification:
-        lab = verification.lab
-        lab.patience = min(lab.patience, _LONGEST_COURSE * terms.budget)
         settings = _for_the_gpu(verification.facts)
         usual = Rewriting.of(examine(settings))
         journal = Journal.opened(

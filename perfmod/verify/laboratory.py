@@ -89,7 +89,6 @@ class Laboratory:
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
         longest: steps of the runs in which no state is handed over; 0 where none are to be made.
-        patience: seconds that such a run may take.
     """
 
     runner: Runner
@@ -104,7 +103,6 @@ class Laboratory:
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
     longest: int = Factory(lambda self: _drawn_course(self.request), takes_self=True)
-    patience: float = Factory(lambda self: min(_LONGEST_COURSE, self.request.timeout / 2), takes_self=True)
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
@@ -200,7 +198,8 @@ class Laboratory:
     def course(self) -> int:
         """Steps of the runs in which no state is handed over, as many as time allows; 0 where that is too few."""
         each = self._longest_step()
-        steps = min(self.longest, int(self.patience / each)) if each else self.longest
+        seconds = min(_LONGEST_COURSE, self.request.timeout / 2)
+        steps = min(self.longest, int(seconds / each)) if each else self.longest
         return steps if steps > self.request.steps else 0
 
     def _equality(self, side: Side, setting: Setting, seed: int) -> Job:

@@ -12,7 +12,7 @@ from perfmod.profile.breakdown import Bound
 from perfmod.transforms.finding import Numerics
 from perfmod.transforms.policy import MOST_WORKERS, CompileMode
 from perfmod.tune.search import NO_TIME, PROCESSES, Search, Trial, pooled
-from perfmod.tune.stack import Stack, not_tried
+from perfmod.tune.stack import Stack
 
 CLASSES = {
     "PM106": Numerics.BITWISE,
@@ -147,10 +147,6 @@ def test_a_recorded_step_that_fails_leaves_the_rest() -> None:
         return 0.0 if "PM314" in stack.codes else factors({"PM304": 0.8})(stack, at_hand)
 
     assert search(FakeSpace(("PM304", "PM314")), FakeBench(cost)).best(Numerics.PRECISION).codes == {"PM304"}
-
-
-def test_what_is_not_tried_depends_on_the_device() -> None:
-    assert (not_tried("cuda"), not_tried("cpu")) == (("PM311",), ("PM311", "PM314"))
 
 
 def test_compiling_has_to_be_earned_back() -> None:

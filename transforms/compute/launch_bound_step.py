@@ -26,8 +26,9 @@ count in Python or decide in Python keeps a step as it is, with its line; the ru
 waits. Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device.
 
 This rule is young: its rewrites were run on the CPU, where the step is called as it is, and not yet on a GPU. `perfmod
-verify` counts replayed steps and compares what each leaves behind, `perfmod tune` tries them on CUDA. Where several
-optimizers step in one replay, what lies between their steps is not seen, and the result is inconclusive.
+verify` counts replayed steps and compares what each leaves behind, which was not run on a GPU either, so that `perfmod
+tune` does not try them. Compare the losses of both scripts before you keep one. Where several optimizers step in one
+replay, what lies between their steps is not seen, and the result is inconclusive.
 """
 
 from __future__ import annotations
