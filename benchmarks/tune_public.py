@@ -22,7 +22,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import statistics
 import subprocess
 import sys
@@ -44,8 +43,14 @@ from perfmod.verify.tree import Tree
 from perfmod.verify.verification import opened
 
 HERE = Path(__file__).resolve().parent
-REFERENCE = {"masked_loss": None, "cifar_resnet18": None, "cifar_resnet18_1024": 1024}
-"""The batch size that is asked for; None for the script's own."""
+REFERENCE = {
+    "masked_loss": ("masked_loss", None),
+    "cifar_resnet18": ("cifar_resnet18", None),
+    "cifar_resnet18_1024": ("cifar_resnet18", 1024),
+}
+"""Folder, and the batch size that is asked for; None for the script's own."""
+MORE_SAMPLES = "size=(10000", "size=(100000"
+"""So many are enough for steps of large batches."""
 USUAL_BATCH = 32
 """Of a reference script that is trained with another one."""
 VARIANTS = ("original", "tuned", "hand")
@@ -63,7 +68,7 @@ class Case:
     @property
     def batch(self) -> int | None:
         """The batch size to train with; None for the script's own."""
-        return REFERENCE.get(self.name)
+        return REFERENCE[self.name][1] if self.public is None else None
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -80,8 +85,10 @@ class Case:
         folder = scratch / variant
         folder.mkdir()
         if self.public is None:
-            source = HERE / "reference" / self.name / ("expert.py" if variant == "hand" else "original.py")
-            shutil.copy(source, folder / "train.py")
+            by_hand = "expert.py" if self.batch is None else f"expert_{self.batch}.py"
+            source = HERE / "reference" / REFERENCE[self.name][0] / (by_hand if variant == "hand" else "original.py")
+            text = source.read_text("utf-8")
+            (folder / "train.py").write_text(text if self.batch is None else text.replace(*MORE_SAMPLES), "utf-8")
             (folder / "pyproject.toml").touch()
             return folder / "train.py"
         patch = hand / f"{self.name}.patch" if hand is not None else None

@@ -13,8 +13,8 @@ from torchvision.datasets.vision import VisionDataset
 class FakeCIFAR(VisionDataset):
     def __init__(self, transform):
         super().__init__(root=None, transform=transform)
-        self.data = np.random.randint(low=0, high=256, size=(100000, 32, 32, 3), dtype=np.uint8)
-        self.targets = np.random.randint(low=0, high=10, size=(100000), dtype=np.uint8).tolist()
+        self.data = np.random.randint(low=0, high=256, size=(10000, 32, 32, 3), dtype=np.uint8)
+        self.targets = np.random.randint(low=0, high=10, size=(10000), dtype=np.uint8).tolist()
 
     def __getitem__(self, index):
         img, target = self.data[index], self.targets[index]
