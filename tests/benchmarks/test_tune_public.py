@@ -64,8 +64,9 @@ def test_a_reference_script_and_the_version_of_its_expert(tune_public: ModuleTyp
 
 
 def test_a_larger_batch_has_more_samples_and_an_expert_of_its_own(tune_public: ModuleType, tmp_path: Path) -> None:
-    case = tune_public.Case("cifar_resnet18_1024")
-    original, _, expert = (case.place(variant, None, None, tmp_path).read_text() for variant in tune_public.VARIANTS)
+    case, scratch = tune_public.Case("cifar_resnet18_1024"), tmp_path / "scratch"
+    scratch.mkdir()
+    original, _, expert = (case.place(variant, None, None, scratch).read_text() for variant in tune_public.VARIANTS)
     assert case.batch == 1024
     assert "batch_size=1024" in expert
     assert "batch_size=32" in original
