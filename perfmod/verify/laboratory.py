@@ -37,8 +37,8 @@ _FEWEST_PAIRS = 2
 _LONGER = 1.5
 _START = 10.0
 """Times the seconds of a watched run, and those in which a process imports torch, which forked ones have done."""
-_LONGEST_COURSE = 120.0
-"""Seconds that a run may take in which no state is handed over, by how long the first run took."""
+_LONGEST_COURSE = {False: 120.0, True: 60.0}
+"""Seconds that a run may take in which no state is handed over, by how long the first run took; and with `--quick`."""
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""
 _LIKELY_MIB = 8000.0
@@ -198,7 +198,7 @@ class Laboratory:
     def course(self) -> int:
         """Steps of the runs in which no state is handed over, as many as time allows; 0 where that is too few."""
         each = self._longest_step()
-        seconds = min(_LONGEST_COURSE, self.request.timeout / 2)
+        seconds = min(_LONGEST_COURSE[self.request.quick], self.request.timeout / 2)
         steps = min(self.longest, int(seconds / each)) if each else self.longest
         return steps if steps > self.request.steps else 0
 

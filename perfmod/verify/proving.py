@@ -107,6 +107,7 @@ class Prover:
             self._seen(setting).append(ran)
         self._require(self._seen(PLAIN)[0])
         seen = dict(zip(places, found[len(wanted) :], strict=True))
+        seen.update(self._without_new_dropout(candidates, seen))
         if any(record["half"] for record in self._seen(PLAIN)[0].records):
             # Those that claim to round as the original does are compared in float32, too.
             rounding = [at for at, each in enumerate(candidates) if each.numerics is Numerics.ROUNDING]
@@ -305,7 +306,26 @@ class Prover:
     def _closer(self, candidate: Candidate) -> tuple[Setting, ...]:
         """In what other settings a candidate is compared with the original; parts of a batch drop otherwise."""
         closer = conditions.closer(candidate.numerics)
-        return closer[:1] if self._is_spread(candidate.side) else closer
+        if self._is_spread(candidate.side):
+            return closer[:1]
+        seen = self._observed.get(PLAIN)
+        return closer if not seen or _may_drop(seen[0]) else closer[1:]
+
+    def _without_new_dropout(self, candidates: Sequence[Candidate], seen: _Seen) -> _Seen:
+        """Runs without dropout of those that may drop something where the original does not, and had none so far."""
+        found: _Seen = {}
+        for numerics in conditions.WIDER:
+            places = [
+                at
+                for at, each in enumerate(candidates)
+                if each.numerics is numerics
+                and (at, conditions.WITHOUT_DROPOUT) not in seen
+                and _may_drop(seen[at, PLAIN])
+            ]
+            if places:
+                wanted = dict.fromkeys(places, conditions.WITHOUT_DROPOUT)
+                found.update(self._observe(candidates, wanted, conditions.closeness(numerics)))
+        return found
 
     def _controls(self, candidates: Sequence[Candidate]) -> list[Setting]:
         """The settings in which the original has to be seen to judge candidates."""
@@ -318,10 +338,8 @@ class Prover:
         for setting in dict.fromkeys(setting for each in candidates for setting in self._closer(each)):
             settings += [setting, *self._reactions(setting, Numerics.ROUNDING)]
         if Numerics.PRECISION in classes:
-            settings += [
-                *self._reactions(PLAIN, Numerics.PRECISION),
-                *self._reactions(conditions.WITHOUT_DROPOUT, Numerics.PRECISION),
-            ]
+            in_own_formats = [each for each in (PLAIN, conditions.WITHOUT_DROPOUT) if each in settings]
+            settings += [each for setting in in_own_formats for each in self._reactions(setting, Numerics.PRECISION)]
         return settings
 
     def _reactions(self, setting: Setting, numerics: Numerics) -> list[Setting]:
@@ -444,6 +462,11 @@ class Prover:
 def _of(at: int, seen: _Seen) -> dict[Setting, Ran]:
     """The runs of one candidate."""
     return {setting: ran for (place, setting), ran in seen.items() if place == at}
+
+
+def _may_drop(ran: Ran) -> bool:
+    """Whether a run may have dropped something: on a GPU that takes random numbers of its own."""
+    return any(record.get("draws_on_devices", True) for record in ran.records)
 
 
 def _in_trouble(trouble: Trouble, ran: Ran, original: Ran, numerics: Numerics) -> Equality:

@@ -40,6 +40,7 @@ class MadeUp:
         warned: operations that torch's deterministic mode names.
         is_by_hand: the script has no optimizer, and steps that count backward passes.
         other_bits: whether it computes other bits.
+        drawing: the sides that draw random numbers on the GPU; both where it is not known.
         short: the other side's learning rate in runs whose epochs are short; None where the original fails in these.
     """
 
@@ -49,9 +50,11 @@ class MadeUp:
     is_by_hand: bool = False
     other_bits: bool = False
     short: float | None = None
+    drawing: Sequence[str] | None = None
     originals: int = 0
     deterministic: int = 0
     asked: list[tuple[Mode, int]] = field(factory=list)
+    without_dropout: set[str] = field(factory=set)
     scratch: Scratch | None = None
 
     def run(self, side: Side, job: Job) -> Ran:
@@ -62,6 +65,8 @@ class MadeUp:
 
     def _ran(self, side: Side, job: Job) -> Ran:
         self.asked.append((job.mode, job.by_hand))
+        if not job.dropout:
+            self.without_dropout.add(side.name)
         if self.is_by_hand and not job.by_hand:
             stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "handed": [], "modules": [], "on_cpu": False}
             return Ran(Trouble(Kind.NEVER_STEPPED, "no optimizer stepped"), (stuck,))
@@ -80,9 +85,9 @@ class MadeUp:
             self.originals += 1
             record, numbers = trained(0.05, None if self.originals <= self.steady else self.originals)
         named = list(self.warned) if job.deterministic else []
-        return Ran(
-            None, ({"unrepeatable": named, "environment": {}, **record, "optimizers": not self.is_by_hand},), (numbers,)
-        )
+        drawn = {} if self.drawing is None else {"draws_on_devices": side.name in self.drawing}
+        added = {"unrepeatable": named, "environment": {}, "modules": [], **drawn}
+        return Ran(None, ({**added, **record, "optimizers": not self.is_by_hand},), (numbers,))
 
 
 @pytest.fixture
@@ -97,6 +102,8 @@ def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
         lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
         tree = Tree.of(script)
         prover = Prover(lab, Side(ORIGINAL, tree, script.relative_to(tree.root)))
+        if runner.drawing is not None:
+            prover.imported()
         other = Side("rewritten", tree, script.relative_to(tree.root))
         (equality,) = prover.judge([Candidate(other, numerics)])
         lab.time(other)
@@ -157,3 +164,17 @@ def test_an_original_that_cannot_have_short_epochs_is_judged_without_them(judged
     equality, _ = judged(MadeUp(), Numerics.ROUNDING)
     assert equality.verdict is Verdict.PROVEN
     assert not any("short epochs" in check.name for check in equality.checks)
+
+
+@pytest.mark.parametrize(("drawing", "sides"), [
+    (None, {ORIGINAL, "rewritten"}),
+    ((ORIGINAL, "rewritten"), {ORIGINAL, "rewritten"}),
+    (("rewritten",), {ORIGINAL, "rewritten"}),
+    ((), set()),
+])  # fmt: skip
+def test_where_nothing_is_drawn_there_is_no_dropout(
+    judged: Callable[..., Any], drawing: Sequence[str] | None, sides: set[str]
+) -> None:
+    equality, runner = judged(MadeUp(drawing=drawing), Numerics.SAMPLING)
+    assert equality.verdict is Verdict.PROVEN
+    assert runner.without_dropout == sides

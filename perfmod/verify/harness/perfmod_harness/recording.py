@@ -112,6 +112,7 @@ class Recorder(Observer):
         self._adds_up_in_half = False
         self._held_in_half = 0
         self._drawn_by_step: list[str] = []
+        self._draws_on_devices = False
         self._looked_at = 1
         self._first_step = 0.0
         self._is_long = False
@@ -260,6 +261,7 @@ class Recorder(Observer):
             self._end_step(watch.clock)
         if not is_captured():
             with unseen.uncompiled():
+                self._draws_on_devices = self._draws_on_devices or seeding.draws_on_devices()
                 self._drawn_by_step.append(seeding.drawn())
                 seeding.seed_everything(self._job.seed, "step", watch.total)
         is_last = number == CLOCK and self._is_enough(watch.clock)
@@ -355,6 +357,7 @@ class Recorder(Observer):
             "left_out": None if left_out is None else left_out.calls,
             "adds_up_in_half": self._adds_up_in_half,
             "drawn": self._drawn_by_step,
+            "draws_on_devices": self._draws_on_devices or not _device_was_used(),
             "workers": self._workers.noted(),
             "handed": self._states.done,
             "replays_unseen": self._replays_unseen(),

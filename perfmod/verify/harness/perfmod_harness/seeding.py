@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # No torch at the top: Python's stream is pinned before the script has imported it.
 
 
+_SEED_BYTES = 8
+
+
 class _Place:
     """What is going on at present; its attributes are replaced, and never changed in place.
 
@@ -91,6 +94,13 @@ def positions() -> dict[str, float]:
     found = {"Python's": random.random(), "torch's": float(of_torch)}
     numpy = _numpy_random()
     return found if numpy is None else {**found, "NumPy's": float(numpy.random_sample())}
+
+
+def draws_on_devices() -> bool:
+    """Whether a GPU's stream was drawn from since the streams began. Their states are a seed, and how far they are."""
+    import torch
+
+    return any(any(generator.get_state().tolist()[_SEED_BYTES:]) for generator in torch.cuda.default_generators)
 
 
 def drawn() -> str:
