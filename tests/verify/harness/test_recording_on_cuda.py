@@ -94,6 +94,15 @@ def test_nothing_gets_into_a_graph_that_is_captured(tmp_path: Path) -> None:
     assert len(trace.losses()) == 2
 
 
+@pytest.mark.parametrize(("dropout", "noise"), [(True, False), (False, True), (False, False)])
+def test_whether_steps_draw_on_the_device(tmp_path: Path, *, dropout: bool, noise: bool) -> None:
+    script = TRAINING if dropout else TRAINING.replace("nn.Dropout(0.2), ", "")
+    script = script if noise else script.replace(" + torch.randn_like(x)", "")
+    script = script.replace("FUSED", "False").replace("HALF", "False") + "for _ in range(9): step()\n"
+    child = harness_child.run(tmp_path, script, Mode.EQUALITY, device="cuda", steps=5)
+    assert child.record["draws_on_devices"] is (dropout or noise)
+
+
 def test_training_on_the_cpu_beside_a_device(tmp_path: Path) -> None:
     script = TRAINING.replace('"cuda"', '"cpu"').replace(").cuda()", ")").replace("fused=FUSED", "fused=False")
     script += "torch.cuda.init()\nfor _ in range(9): step()\n"
