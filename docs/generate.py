@@ -35,6 +35,7 @@ from measured import (
 from migrating import SEATS, ZOO, render_seats, render_zoo
 from reviewing import render_page, render_ways
 from rule_pages import ROOT, goldens_by_rule, page_path, render_rule_page, render_rule_table
+from tuned import render_tuned
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
@@ -117,6 +118,7 @@ def generated() -> dict[Path, str]:
     sections = {
         (README, "example"): render_example(),
         (README, "gains"): render_gains(),
+        (README, "tuned"): render_tuned(),
         (RULES, "rules"): render_rule_table(rules),
         (CONFIGURATION, "keys"): render_keys(),
         (CONFIGURATION, "questions"): render_questions(),

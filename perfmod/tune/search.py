@@ -149,8 +149,8 @@ class Search:
         plain = codes - _FORMATS
         compiled = [Stack.of(part, mode) for part in (codes, plain) for mode in self.space.modes(part)]
         eager = [Stack.of(part - {COMPILE}) for part in (codes, plain)]
-        if self.bound is Bound.LAUNCHES:
-            # Replayed graphs launch least.
+        if self.bound is Bound.LAUNCHES and RECORDED not in codes:
+            # Replayed graphs launch least; the whole step as one is faster than models of their own.
             compiled.sort(key=lambda stack: stack.compile_mode is not CompileMode.REDUCE_OVERHEAD)
         stacks = [*compiled[:1], *eager, *compiled[1:]]
         # A recorded step may be faster or fail altogether, whatever it is combined with.

@@ -15,10 +15,8 @@ ON_THE_DEVICE = "PM315"
 """Its gain shows only together with the loader."""
 RECORDED = "PM314"
 """Records the step as a CUDA graph, as compiled models do themselves in other modes than the default one."""
-NOT_TRIED = ("PM311", RECORDED)
-"""Rules that are left out: one that starts a script otherwise, which is no setting; and one whose proof, the look into
-replayed steps, has not been run on a GPU yet.
-"""
+NOT_TRIED = ("PM311",)
+"""Rules that are left out: it starts a script otherwise, which is no setting."""
 
 
 @frozen

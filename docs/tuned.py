@@ -1,0 +1,50 @@
+"""What `perfmod tune` found on whole scripts, next to stacks by hand, as Markdown for the README."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from markdown import table_row
+
+ROOT = Path(__file__).resolve().parents[1]
+TUNED = ROOT / "benchmarks" / "results" / "tune_public_h200.json"
+_LINKED = {"cifar_resnet18": "cifar_resnet18", "cifar_resnet18_1024": "cifar_resnet18", "masked_loss": "masked_loss"}
+"""The scripts that are kept here, and their folders."""
+
+
+def render_tuned() -> str:
+    """The README's table of tuned scripts; the fastest first."""
+    rows = [row for row in json.loads(TUNED.read_text("utf-8"))["scripts"] if "ms" in row]
+    machine = rows[0]
+    setting = (
+        "Whole scripts under `perfmod tune`, next to what an expert made of them by hand, who did not know what "
+        "perfmod writes: time of a step as written over that of the other one, all three timed in turns in one run, "
+        f"on one {machine['gpu']} (torch {machine['torch']}). What tune offers is proven to be the same training; the "
+        "stacks by hand are not."
+    )
+    lines = [
+        table_row("script", "as written", "tuned", "by hand", "training", "stack"),
+        table_row("---", "--:", "--:", "--:", "---", "---"),
+    ]
+    lines += _rows(rows)
+    source = TUNED.relative_to(ROOT).as_posix()
+    origin = f"Measured by `python benchmarks/tune_public.py` ([`{source}`]({source}))."
+    return "\n\n".join([setting, "\n".join(lines), origin])
+
+
+def _rows(rows: list[dict[str, Any]]) -> Iterator[str]:
+    for row in sorted(rows, key=lambda row: -row["gain"] if row["best"] else 0.0):
+        best: Mapping[str, Any] = row["offers"].get(row["best"], {})
+        written = f"{statistics.median(row['ms']['original']):.1f} ms"
+        tuned = f"{row['gain']:.2f}x" if best else "1x"
+        by_hand = f"{row['by_hand']:.2f}x" if "by_hand" in row else ""
+        training = f"proven ({row['best']})" if best else "left as it is"
+        yield table_row(_name(row["name"]), written, tuned, by_hand, training, best.get("stack", ""))
+
+
+def _name(script: str) -> str:
+    return f"[{script}](benchmarks/reference/{_LINKED[script]}/original.py)" if script in _LINKED else script
