@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from perfmod.transforms.compute.recorder.graphed_step import GraphedStep
 
 Batch = tuple[torch.Tensor, torch.Tensor]
+Trained = tuple[list[float], list[torch.Tensor]]
 
 
 def _batches(sizes: tuple[int, ...], device: str) -> list[Batch]:
@@ -216,3 +217,45 @@ def test_modes_have_graphs_of_their_own() -> None:
     evaluated = [step(x, y).item() for _ in range(6)]
     assert step.recorded == 2
     assert trained[-1] != evaluated[-1]
+
+
+def _long_training(optimizer: type[torch.optim.Optimizer], settings: dict[str, Any], *, recorded: bool) -> Trained:
+    """Thirty epochs with a schedule and evaluations between them, of which the second half resumes a checkpoint."""
+    batches, (evaluated, targets) = _batches((16,) * 99 + (9,), "cuda"), _batches((64,), "cuda")[0]
+    checkpoint: Any = None
+    shown = []
+    for begin, end in ((0, 15), (15, 30)):
+        model = _net("cuda")
+        of_model = optimizer(model.parameters(), **settings)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(of_model, 30)
+        if checkpoint is not None:
+            for owner, state in zip((model, of_model, schedule), checkpoint, strict=True):
+                owner.load_state_dict(state)
+        eager = _step(model, of_model)
+        step = GraphedStep(eager, [of_model])
+        for _ in range(begin, end):
+            model.train()
+            for x, y in batches:
+                loss = step(x, y) if recorded else eager(x, y)
+            schedule.step()
+            model.eval()
+            with torch.no_grad():
+                shown += [loss.item(), F.cross_entropy(model(evaluated), targets).item()]
+        checkpoint = copy.deepcopy([model.state_dict(), of_model.state_dict(), schedule.state_dict()])
+        assert not recorded or step.replayed > 1000
+    return shown, [each.detach().clone() for each in model.state_dict().values()]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("optimizer", "settings", "is_bitwise"), [
+    (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9, "weight_decay": 1e-3}, True),
+    (torch.optim.AdamW, {"lr": 1e-3, "fused": True, "capturable": True}, False),
+])  # fmt: skip
+def test_three_thousand_steps_with_a_schedule_evaluations_and_a_checkpoint(
+    optimizer: type[torch.optim.Optimizer], settings: dict[str, Any], *, is_bitwise: bool
+) -> None:
+    shown, state = _long_training(optimizer, settings, recorded=False)
+    replayed_shown, replayed_state = _long_training(optimizer, settings, recorded=True)
+    apart = {"rtol": 0.0, "atol": 0.0} if is_bitwise else {"rtol": 1e-3, "atol": 1e-4}
+    torch.testing.assert_close(torch.tensor(replayed_shown), torch.tensor(shown), **apart)
+    torch.testing.assert_close(replayed_state, state, **apart)
