@@ -33,6 +33,26 @@ def reached(code: str) -> list[str]:
     return [f"{file.scope_name(each)}.{each.name.value}" for each in file.values.calls.reached(marked(file))]
 
 
+@pytest.mark.parametrize(("made", "wanted"), [
+    ("step = GraphedStep(step, [optimizer])", "step"),
+    ("step = torch.compile(step)", "step"),
+    ("if fast:\n    step = torch.compile(step)", "step"),
+    ("step = traced(step)", ""),
+    ("step = torch.compile(mode='default')", ""),
+    ("step, other = torch.compile(step), 1", ""),
+])  # fmt: skip
+@pytest.mark.parametrize("call", ["step(x)  # call", "def train(x):\n    step(x)  # call"])
+def test_a_function_that_was_compiled_or_recorded_is_called(made: str, wanted: str, call: str) -> None:
+    start = "import torch\nfrom graphed_step import GraphedStep\ndef other(x): ...\ndef step(x): ...\n"
+    assert target(f"{start}{made}\n{call}\n") == wanted
+
+
+def test_a_name_that_may_be_one_of_two_functions_is_not_resolved() -> None:
+    start = "import torch\ndef other(x): ...\ndef step(x): ...\nstep = torch.compile(other)\n"
+    assert target(f"{start}step(x)  # call\n") == "other"
+    assert target(f"{start}def train(x):\n    step(x)  # call\n") == ""
+
+
 FAMILY = """
 class K:
     def g(self):

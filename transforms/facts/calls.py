@@ -10,7 +10,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.facts.classes import Classes, ClassFacts
-from perfmod.transforms.facts.flow import Binding, Flow, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, Flow, parameters
 from perfmod.transforms.facts.names import Names
 from perfmod.transforms.facts.solver import Questions
 from perfmod.transforms.facts.tree import Tree
@@ -18,6 +18,8 @@ from perfmod.transforms.facts.tree import Tree
 if TYPE_CHECKING:
     from perfmod.transforms.facts.values import Values
 
+_WRAPPERS = ("torch.compile", "GraphedStep")
+"""What is made of a function, and called like it; the second is the class that PM314 writes."""
 _NO_CALLS: Mapping[cst.FunctionDef, tuple[cst.Call, ...]] = {}
 
 
@@ -252,10 +254,11 @@ class Calls:
         func = call.func
         if self._flow.is_variable(func):
             definitions = self._flow.definitions(func)
-            functions = [d.node for d in definitions if d.binding is Binding.DEFINED]
-            if len(definitions) == 1 and functions and isinstance(functions[0], cst.FunctionDef):
-                return _Target(functions[0])
-            return _Target() if functions or not definitions else _Target(value=func)
+            meant = {self._function_of(definition) for definition in definitions}
+            if len(meant) == 1 and None not in meant:
+                return _Target(meant.pop())
+            is_known = any(definition.binding is Binding.DEFINED for definition in definitions)
+            return _Target() if is_known or not definitions else _Target(value=func)
         if not isinstance(func, cst.Attribute):
             return _Target(value=func)
         name = func.attr.value
@@ -275,6 +278,20 @@ class Calls:
             of_class = method is not None and is_decorated(method, "classmethod", "staticmethod")
             return _Target(method if of_class else None)
         return _Target(value=func.value, method=name)
+
+    def _function_of(self, definition: Definition) -> cst.FunctionDef | None:
+        """The function that a name is bound to, as it is or compiled or recorded: `step = GraphedStep(step, ...)`."""
+        if definition.binding is Binding.DEFINED:
+            return definition.node if isinstance(definition.node, cst.FunctionDef) else None
+        made = definition.value if definition.binding is Binding.ASSIGNED and not definition.path else None
+        if not isinstance(made, cst.Call) or not made.args:
+            return None
+        if self._names.qualified(made.func) not in _WRAPPERS and _last_name(made.func) not in _WRAPPERS:
+            return None
+        func = made.args[0].value
+        of = self._flow.definitions(func) if isinstance(func, cst.Name) else ()
+        found = [each.node for each in of if each.binding is Binding.DEFINED]
+        return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 
     def _callable_of(self, func: cst.BaseExpression) -> cst.FunctionDef | None:
         value = self._values.of(func)

@@ -56,6 +56,20 @@ def test_what_a_class_excuses_is_no_difference_and_what_it_does_not_is_one(tmp_p
         assert losses(tmp_path, wrong) != pytest.approx(original, rel=1e-3)
 
 
+@pytest.mark.parametrize("before", [
+    "model.to(memory_format=torch.channels_last); x = x.to(memory_format=torch.channels_last)",
+    "x = x.contiguous(memory_format=torch.channels_last)",
+    "torch.backends.cudnn.benchmark = True",
+])  # fmt: skip
+def test_images_keep_their_layout_and_no_algorithms_are_timed(tmp_path: Path, before: str) -> None:
+    images = f"x = x.reshape(2, 4, 2, 4); {before}; print(x.stride(), torch.backends.cudnn.benchmark)"
+    script = TRAINING.replace("BEFORE", f"{images}; x = x.reshape(2, 4, 8)").replace("ATTENTION", BY_HAND)
+    (tmp_path / "alike").mkdir()
+    child = harness_child.run(tmp_path / "alike", script, Mode.EQUALITY, steps=3, alike=1)
+    assert child.status == 0, child.stderr
+    assert child.stdout.splitlines()[0] == "(32, 8, 4, 1) False"
+
+
 @pytest.mark.parametrize(("alike", "written"), [
     (1, "y = torch.where(torch.rand_like(q) < 0.7, q / 0.7, 0.0)"),
     pytest.param(1, "y = q * (torch.rand(2, 4, 8) < 0.7) / 0.7", marks=pytest.mark.exhaustive),

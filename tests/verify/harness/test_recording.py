@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -363,3 +364,13 @@ module.register_optimizer_step_post_hook(lambda *_: called.append("after"))
 """
     trace = recorded(tmp_path, looked + DRAWING.replace("DRAWN", "pass") + checked)
     assert (trace.ended, trace.steps) == ("exit", {"0": 2})
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_code_draws_what_the_same_code_draws_without_it(tmp_path: Path) -> None:
+    noisy = "nn.functional.dropout(model(x) + torch.randn(3, 2), 0.5)"
+    eager = f"def noisy(x): return {noisy}\n{DRAWING}".replace("DRAWN", "pass").replace("model(x).", "noisy(x).")
+    compiled = eager.replace("for step", "noisy = torch.compile(noisy)\nfor step")
+    losses = [recorded(tmp_path / str(n), each).losses() for n, each in enumerate((eager, compiled))]
+    assert len(losses[0]) == 3
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)

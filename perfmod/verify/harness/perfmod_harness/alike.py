@@ -1,9 +1,9 @@
 """Makes alike what two versions of a training may do differently by their class, so that the rest can be compared.
 
-Half types and TF32 become float32, nothing is compiled, and whatever decides by chance what stays (dropout, a Bernoulli
-variable, a comparison with uniform numbers) gets the same uniform numbers for elements in their logical order,
-whichever kernel would have drawn. They come from the default stream, so that whoever rewinds that stream drops the same
-again.
+Half types and TF32 become float32, images keep their layout, no algorithms are timed, nothing is compiled, and whatever
+decides by chance what stays (dropout, a Bernoulli variable, a comparison with uniform numbers) gets the same uniform
+numbers for elements in their logical order, whichever kernel would have drawn. They come from the default stream, so
+that whoever rewinds that stream drops the same again.
 
 There is more than one way to drop by a uniform number u with probability p, and no way is the right one: what is
 written out may keep where u < 1 - p or where u >= p, and what goes through a module in two parts or in one asks in
@@ -40,7 +40,9 @@ _SETTERS = (
     "_set_cudnn_allow_tf32",
     "_set_float32_matmul_precision",
     "_set_fp32_precision_setter",
+    "_set_cudnn_benchmark",
 )
+_CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
 
 
 def begin(correspondence: int) -> None:
@@ -82,6 +84,7 @@ def _use_float32() -> None:
         for name in ("half", "bfloat16"):
             patching.around(owner, name, lambda _half, value, *_args, **_kwargs: value.float())
         patching.around(owner, "to", _wide)
+    patching.around(Tensor, "contiguous", lambda contiguous, value, **_layout: contiguous(value))
     patching.around(Tensor, "type", _wide)
 
 
@@ -99,6 +102,9 @@ def _wide(cast: Callable[..., Any], value: Any, *args: Any, **kwargs: Any) -> An
 
 
 def _widened(argument: Any) -> Any:
+    """In place of a half type, and of a layout in which other algorithms compute the same."""
+    if isinstance(argument, torch.memory_format):
+        return torch.preserve_format if argument in _CHANNELS_LAST else argument
     return torch.float32 if isinstance(argument, torch.dtype) and argument in HALVES else argument
 
 

@@ -15,7 +15,7 @@ import torch
 
 from . import alike, fills, halves, patching, scaling, seeding, short_epochs, spreading, unseen
 from .calls import OutermostCalls, has_parameters
-from .compiling import is_compiling
+from .compiling import draw_as_eager_code_does, is_compiling
 from .controls import Controls
 from .copies import copies
 from .determinism import Determinism
@@ -126,6 +126,7 @@ class Recorder(Observer):
     def begin(self) -> None:
         """From now."""
         scaling.note_unscaled()
+        draw_as_eager_code_does()
         self._watch.begin()
         self._outputs.begin()
         self._controls.begin()
@@ -261,7 +262,8 @@ class Recorder(Observer):
             self._end_step(watch.clock)
         if not is_captured():
             with unseen.uncompiled():
-                self._draws_on_devices = self._draws_on_devices or seeding.draws_on_devices()
+                # With the first step goes what the script has drawn before it, such as parameters.
+                self._draws_on_devices |= watch.total > 1 and seeding.draws_on_devices()
                 self._drawn_by_step.append(seeding.drawn())
                 seeding.seed_everything(self._job.seed, "step", watch.total)
         is_last = number == CLOCK and self._is_enough(watch.clock)
