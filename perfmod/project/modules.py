@@ -111,6 +111,11 @@ class Modules:
             yield _join(folder, "src")
 
 
+def is_in_library(file: str) -> bool:
+    """Whether a file is one of the sources of a library that rules know by name."""
+    return any(map(is_known_by_name, posixpath.dirname(file).split("/")))
+
+
 def _is_library(name: str, folder: str) -> bool:
     """Whether a dotted name is that of a library that rules know, and a file in `folder` is none of its own."""
     return is_known_by_name(name) and name.partition(".")[0] not in folder.split("/")

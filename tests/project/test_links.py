@@ -47,6 +47,7 @@ def test_the_sources_of_a_library_that_rules_know_are_no_code_of_its_examples(pa
     }
     assert meant(files, "examples/gat.py") == {"net": "examples/net.py"}
     assert meant(files, "torch_geometric/nn.py") == {"torch_geometric.utils": "torch_geometric/utils.py"}
+    assert linked(files).open(files.keys()) == {"torch_geometric/nn.py", "torch_geometric/utils.py"}
 
 
 def test_a_module_may_mean_either() -> None:
