@@ -178,7 +178,7 @@ def _with_new(
                 (each.file.real, name, real) for each in unit.members for name, real in (each.imports or {}).items()
             ]
             imported_as = {name for _, name, real in links if real == file.real}
-            imports = {name for real, name, _ in links if real == file.real}
+            imports = {name: target for real, name, target in links if real == file.real}
             place = beside(file.real, file.shown, given.data, imported_as, imports)
         whole.append(evolve(given, beside=place))
         if place is not None and not (place.is_present or place.problem):

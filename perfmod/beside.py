@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from perfmod import disk
@@ -21,12 +21,12 @@ _WORDS = (b"torch", b"backward")
 
 
 def beside(
-    real: Path, shown: str, data: bytes, imported_as: Collection[str], imports: Collection[str]
+    real: Path, shown: str, data: bytes, imported_as: Collection[str], imports: Mapping[str, Path]
 ) -> Beside | None:
     """The file beside the one at `real`, whose bytes are `data`; None where no rule would put code into it.
 
-    `imported_as` are the names by which other files import that one, as they are written there, and `imports` those by
-    which it imports other files of its project.
+    `imported_as` are the names by which other files import that one, as they are written there, and `imports` the other
+    files of its project that it imports itself, by the names that it writes.
     """
     if is_notebook(real.name) or any(word not in data for word in _WORDS):
         return None
@@ -42,8 +42,9 @@ def beside(
                     f"it imports with `from .` in some cases only, so `import {MODULE}` may not find a file beside it"
                 )
                 return Beside(path, name, found is not None, problem)
-            module = f".{name}" if is_relative else name
-            problem = "" if is_relative else _problem(real, imported_as, imports)
+            package = "" if is_relative else _package(real, data, imports)
+            module = f".{name}" if is_relative else f"{package}.{name}" if package else name
+            problem = "" if is_relative or package else _problem(real, imported_as, imports)
             return Beside(path, module, found is not None, problem)
     return Beside("", "", problem=f"every name from {MODULE}.py to {name}.py is taken in its folder")
 
@@ -94,6 +95,37 @@ def _imports_relatively(data: bytes) -> bool | None:
 
 def _is_relative(node: ast.AST) -> bool:
     return isinstance(node, ast.ImportFrom) and node.level > 0
+
+
+def _package(real: Path, data: bytes, imports: Mapping[str, Path]) -> str:
+    """By which name a file imports others of its own folder: `pkg` in `from pkg.sizes import SIZE`; empty by none.
+
+    Whatever is on Python's path when it runs, that name leads to its folder. It has to be imported above all else, as
+    what a rewrite imports is.
+    """
+    for name in _imported_first(data):
+        target = imports.get(name)
+        if target is not None and target.parent == real.parent:
+            package = name if target.name == "__init__.py" else name.rpartition(".")[0]
+            if package:
+                return package
+    return ""
+
+
+def _imported_first(data: bytes) -> Iterator[str]:
+    """What a file imports before it does anything else, by dotted name."""
+    try:
+        body = ast.parse(data).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            return
 
 
 def _problem(real: Path, imported_as: Collection[str], imports: Collection[str]) -> str:

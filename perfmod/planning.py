@@ -90,7 +90,7 @@ class _Planning:
         for name, file in self.asked.items():
             if name not in grouped:
                 is_clear = not file.named and self.project.facts[name] is not None
-                is_open = name in self.project.links.importers
+                is_open = name in self.project.links.open({name})
                 yield Unit((self._member(name, file, Part.ASKED, "", {name}, is_open),), file.settings, is_clear)
 
     def _units_of(self, group: Group) -> Iterator[Unit]:

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from attrs import define, field
 
-from perfmod.project.modules import Modules
+from perfmod.project.modules import Modules, is_in_library
 from perfmod.project.statements import Imported
 
 
@@ -84,8 +84,11 @@ class Links:
         return frozenset(self.imports.get(file, {}).values()).union(self.through.get(file, ()))
 
     def open(self, unit: Collection[str]) -> set[str]:
-        """Those files of a unit that files outside of it may import, themselves or from a package in it."""
-        found = {file for file in unit if not self.importers.get(file, frozenset()) <= set(unit)}
+        """Those files of a unit that files outside of it may import, themselves or from a package in it.
+
+        Those of a library that rules know by name are imported by scripts that are not read with them.
+        """
+        found = {file for file in unit if is_in_library(file) or not self.importers.get(file, frozenset()) <= set(unit)}
         pending = [file for file in found if is_package(file)]
         while pending:
             new = self.imported(pending.pop()) & set(unit) - found

@@ -8,6 +8,8 @@ from collections.abc import Set as AbstractSet
 
 from attrs import define, field
 
+from perfmod.transforms.libraries import is_known_by_name
+
 INSTALLABLE = ("pyproject.toml", "setup.py", "setup.cfg")
 """Where one of these lies, `pip install -e` puts the folder, or `src` in it, on the path of every script."""
 
@@ -20,6 +22,9 @@ class Modules:
     So a name is looked up in every folder that may be: that of the file and those above it, `src` in each, and those
     of installable projects. `hits` gives all that it may mean. Where none of these has it, those folders count that the
     file itself puts on the path.
+
+    A library that rules know by name is one for the examples beside its sources, too: what the rules know of it says
+    more than its sources, of which a script runs a small part. Only its own files are read together.
 
     Attributes:
         files: the Python files.
@@ -56,7 +61,7 @@ class Modules:
                 folder = posixpath.dirname(folder)
             found = self._at(folder, name.lstrip("."))
             return (found,) if found is not None else ()
-        if name.partition(".")[0] not in self._tops:
+        if name.partition(".")[0] not in self._tops or _is_library(name, folder):
             return ()
         key = folder, name
         if key not in self._known:
@@ -66,7 +71,10 @@ class Modules:
 
     def hits_added(self, name: str, file: str) -> tuple[str, ...]:
         """The files that a dotted name may mean in the folders that `file` puts on the path."""
-        above = [posixpath.dirname(file), *_parents(posixpath.dirname(file))]
+        folder = posixpath.dirname(file)
+        if _is_library(name, folder):
+            return ()
+        above = [folder, *_parents(folder)]
         bases = (
             next((path for base in above if (path := posixpath.normpath(_join(base, text))) in self._folders), None)
             for text in self.added.get(file, ())
@@ -101,6 +109,16 @@ class Modules:
         for folder in self.installable:
             yield folder
             yield _join(folder, "src")
+
+
+def is_in_library(file: str) -> bool:
+    """Whether a file is one of the sources of a library that rules know by name."""
+    return any(map(is_known_by_name, posixpath.dirname(file).split("/")))
+
+
+def _is_library(name: str, folder: str) -> bool:
+    """Whether a dotted name is that of a library that rules know, and a file in `folder` is none of its own."""
+    return is_known_by_name(name) and name.partition(".")[0] not in folder.split("/")
 
 
 def _parents(folder: str) -> Iterator[str]:

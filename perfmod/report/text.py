@@ -137,8 +137,10 @@ def render_summary(
         if findings[state.value]:
             _print(console, f"{findings[state.value]} {state.words} in the review")
     left = findings[State.LEFT.value]
-    if everything and left:
-        _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}")
+    if left and (everything or verbose):
+        asked = command.replace(" apply ", " check ", 1)
+        how = "" if everything else f": `{asked} --explain-all` says why"
+        _print(console, f"{left} left as {'it is' if left == 1 else 'they are'}{how}", is_wrapped=everything)
     if findings[State.SUPPRESSED.value]:
         _print(console, f"{findings[State.SUPPRESSED.value]} silenced by comments")
     apart = sum(file.in_part for file in report.files)

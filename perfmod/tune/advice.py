@@ -8,6 +8,7 @@ from typing import Final
 from perfmod.tune.result import Batch
 from perfmod.tune.search import Trial
 from perfmod.tune.stack import WORKERS, Stack
+from perfmod.tune.switches import switches
 from perfmod.verify.report.wording import counted, mebibytes, milliseconds, percent, plain, ratio
 
 Trials = Mapping[tuple[Stack, bool], Trial]
@@ -30,6 +31,16 @@ def of_chosen_batch(own: int, chosen: int, original_ms: float, ms: float) -> str
         f" second as the script as written ({plain(after, 0)} and {plain(before, 0)}); everything above was compared"
         f" with the script at batches of {chosen}, and the diff leaves the batch size to you"
     )
+
+
+def of_switches(code: bytes, arguments: Sequence[str]) -> Iterator[str]:
+    """What a script could be told: it compiles its model itself, but not in this call."""
+    for each in switches(code):
+        if each.seems_off(arguments):
+            yield (
+                f"the script compiles its model where `{each.code}` holds (line {each.line}), which seems to be off in"
+                " this call: turn it on and compare, since perfmod compiles no model of a script that can do so itself"
+            )
 
 
 def _of_batches(batches: Sequence[Batch]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Numerics, Place
 from perfmod.transforms.policy import HalfType
 from perfmod.tune import sizes
-from perfmod.tune.advice import advice, of_chosen_batch
+from perfmod.tune.advice import advice, of_chosen_batch, of_switches
 from perfmod.tune.bench import Bench
 from perfmod.tune.journal import Journal, Premises, Proof, digest
 from perfmod.tune.result import Offer, Row, Tuning
@@ -321,7 +321,11 @@ class _Tuner:
             gpu=self.verification.facts.gpu,
             driver=machine.gpu().driver if self.request.device == "cuda" else "",
             batches=batches,
-            advice=(*self._of_chosen_batch(profile, stack), *advice(search.trials, stack, without_feeding, batches)),
+            advice=(
+                *self._of_chosen_batch(profile, stack),
+                *advice(search.trials, stack, without_feeding, batches),
+                *of_switches(self.request.script.read_bytes(), self.request.arguments),
+            ),
         )
         if best is None:
             return Tuned(tuning)

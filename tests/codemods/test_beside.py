@@ -130,12 +130,41 @@ def test_relative_imports_in_a_text_are_none(folder: Path) -> None:
     assert any(b"\nfrom graphed_step import GraphedStep\n" in each.result.after for each in _examined(folder))
 
 
-def test_a_file_that_is_started_from_another_folder_stays(folder: Path) -> None:
+def _in_folder(folder: Path, line: bytes) -> bytes:
+    """The script, moved to `training/train.py` beside `sizes.py`, with `line` below its import of torch."""
     (folder / "training").mkdir()
     (folder / "train.py").unlink()
-    (folder / "training" / "sizes.py").write_text("SIZE = 8\n")
-    code = SCRIPT.replace(b"import torch\n", b"import torch\nfrom training.sizes import SIZE\n", 1)
+    for place in ("training", "common"):
+        (folder / place).mkdir(exist_ok=True)
+        (folder / place / "sizes.py").write_text("SIZE = 8\n")
+    code = SCRIPT.replace(b"import torch\n", b"import torch\n" + line, 1)
     (folder / "training" / "train.py").write_bytes(code)
+    return code
+
+
+def test_a_file_that_is_started_from_another_folder_stays(folder: Path) -> None:
+    _in_folder(folder, b"from common.sizes import SIZE\n")
+    assert not _names(_examined(folder))
+    assert any("imports `common.sizes`, which is not beside it" in reason for reason in _reasons(_examined(folder)))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_package"),
+    [(b"from training.sizes import SIZE\n", False), (b"import training.sizes\n", True),
+     (b"from training import sizes\n", True)],
+)  # fmt: skip
+def test_a_file_that_names_its_folder_when_it_imports_does_so_again(
+    folder: Path, line: bytes, is_package: bool
+) -> None:
+    _in_folder(folder, line)
+    if is_package:
+        (folder / "training" / "__init__.py").write_text("VERSION = 1\n")
+    (after,) = (each.result.after for each in _examined(folder) if each.file.real.name == "train.py")
+    assert b"\nfrom training.graphed_step import GraphedStep\n" in after
+
+
+def test_a_file_that_names_its_folder_behind_other_code_stays(folder: Path) -> None:
+    _in_folder(folder, b"import sys\nsys.path.insert(0, '.')\nfrom training.sizes import SIZE\n")
     assert not _names(_examined(folder))
     assert any("imports `training.sizes`, which is not beside it" in reason for reason in _reasons(_examined(folder)))
 

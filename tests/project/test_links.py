@@ -37,6 +37,19 @@ def test_a_script_takes_its_neighbour_before_what_lies_above() -> None:
     assert meant(files, "exp/train.py") == {"utils": "exp/utils.py"}
 
 
+@pytest.mark.parametrize("path", ["", "import sys\nsys.path.append('..')\n"])
+def test_the_sources_of_a_library_that_rules_know_are_no_code_of_its_examples(path: str) -> None:
+    files = {
+        "examples/gat.py": f"{path}import net\nfrom torch_geometric.nn import GATConv",
+        "examples/net.py": "x = 1",
+        "torch_geometric/nn.py": "from torch_geometric import utils",
+        "torch_geometric/utils.py": "x = 1",
+    }
+    assert meant(files, "examples/gat.py") == {"net": "examples/net.py"}
+    assert meant(files, "torch_geometric/nn.py") == {"torch_geometric.utils": "torch_geometric/utils.py"}
+    assert linked(files).open(files.keys()) == {"torch_geometric/nn.py", "torch_geometric/utils.py"}
+
+
 def test_a_module_may_mean_either() -> None:
     """`exp/net.py` is imported from above, where Python's path begins with another folder."""
     files = {

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from breakdowns import PROFILE
 
 from perfmod.profile.breakdown import Loader
-from perfmod.tune.advice import advice, of_chosen_batch
+from perfmod.tune.advice import advice, of_chosen_batch, of_switches
 from perfmod.tune.result import Batch
 from perfmod.tune.search import Trial
 from perfmod.tune.sizes import measured, usual_size
@@ -101,3 +101,29 @@ def test_the_size_of_a_batch_is_that_of_the_loader_that_is_used_most() -> None:
     loaders = (Loader(0, 0, False, False, 64, 7), Loader(0, 0, False, False, 8, 1), Loader(0, 0, False, False, None, 9))
     assert usual_size(evolve(PROFILE, loaders=loaders)) == 64
     assert usual_size(evolve(PROFILE, loaders=loaders[2:])) is None
+
+
+CONSTANT = "compile = {}\nif compile:\n    print('compiling')\n    model = torch.compile(model)\n"
+OPTION = (
+    "parser.add_argument('--compile-model', {})\nargs = parser.parse_args()\n"
+    "def main():\n    if args.compile_model:\n        model = torch.compile(model)\n"
+)
+
+
+@pytest.mark.parametrize(("code", "arguments", "said"), [
+    (CONSTANT.format("False"), (), "`compile` holds (line 2)"),
+    (CONSTANT.format("True"), ("--compile=False", "--lr=1"), "`compile` holds (line 2)"),
+    (CONSTANT.format("True"), ("--lr=1",), None),
+    (CONSTANT.format("False"), ("--compile=True",), None),
+    (CONSTANT.format("version > 2"), (), None),
+    (OPTION.format("action='store_true'"), (), "`args.compile_model` holds (line 4)"),
+    (OPTION.format("action='store_true'"), ("--compile-model",), None),
+    (OPTION.format("action='store_false'"), (), None),
+    (OPTION.format("default=True"), ("--no-compile-model",), "`args.compile_model` holds (line 4)"),
+    ("fast = False\nif fast:\n    model = Net()\n", (), None),
+    ("print 1", (), None),
+])  # fmt: skip
+def test_a_switch_of_the_script_for_compilation(code: str, arguments: tuple[str, ...], said: str | None) -> None:
+    told = list(of_switches(code.encode(), arguments))
+    assert len(told) == (said is not None)
+    assert all(said in line for line in told if said is not None)

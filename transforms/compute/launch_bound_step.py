@@ -99,6 +99,9 @@ class LaunchBoundStep(Rule):
                 yield self.refused(file, lines[0], f"{line}{reason.why}")
 
     def _recorded(self, file: FileFacts, loop: Round, taken: Mapping[cst.CSTNode | None, set[str]]) -> Finding:
+        if isinstance(loop, cst.For) and file.steps.is_beside_parts(loop):
+            why = "its rounds add up gradients for one step of the optimizer, and a single round is no step"
+            raise NotRecorded(loop, why)
         whole = obstacle_of_files(file, loop)
         if whole is not None:
             raise NotRecorded.of(whole)

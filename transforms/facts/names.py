@@ -10,6 +10,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.flow import Binding, Definition, Flow, dotted
 from perfmod.transforms.facts.tree import Scope, Tree, is_none
+from perfmod.transforms.libraries import is_known_by_name
 
 _BUILTINS = frozenset(dir(builtins))
 
@@ -27,9 +28,6 @@ _CANONICAL_PREFIXES = (
     ("torchvision.transforms.transforms.", "torchvision.transforms."),
 )
 
-
-_KNOWN_BY_NAME = ("dgl", "torch_geometric")
-"""Libraries whose loaders, graphs and functions rules know by name, also where their sources are read beside."""
 
 # Builtins in whose place no module is known to export something else, as NumPy does `sum` and `round`.
 _NEVER_STARRED = frozenset({"enumerate", "float", "int", "len", "range"})
@@ -80,10 +78,10 @@ class Names:
         """What a library that is known by name calls something, if an import says that it comes from there."""
         if isinstance(node, cst.Attribute):
             base = self.qualified(node.value)
-            return f"{base}.{node.attr.value}" if base is not None and _is_known(base) else None
+            return f"{base}.{node.attr.value}" if base is not None and is_known_by_name(base) else None
         imported = {imported_name(definition) for definition in self._flow.seen(node)}
         name = imported.pop() if len(imported) == 1 else None
-        return name if name is not None and _is_known(name) else None
+        return name if name is not None and is_known_by_name(name) else None
 
     def _qualify_builtin(self, node: cst.Name) -> str | None:
         may_be_starred = node.value not in _NEVER_STARRED and self._flow.has_star_import(node)
@@ -195,7 +193,3 @@ def canonical(name: str) -> str:
         if name.startswith(prefix):
             return documented + name[len(prefix) :]
     return name
-
-
-def _is_known(name: str) -> bool:
-    return name.partition(".")[0] in _KNOWN_BY_NAME
