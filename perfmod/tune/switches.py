@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Final
 
 from attrs import frozen
+
+
+_WORDS: Final = {
+    "true": True,
+    "1": True,
+    "yes": True,
+    "on": True,
+    "false": False,
+    "0": False,
+    "no": False,
+    "off": False,
+}
 
 
 @frozen
@@ -24,9 +38,15 @@ class Switch:
     is_on: bool
 
     def seems_off(self, arguments: Sequence[str]) -> bool:
-        """Whether a call with these arguments leaves the model as it is: one that names the switch turns it over."""
-        words = {argument.lstrip("-").partition("=")[0].replace("-", "_") for argument in arguments}
-        return self.is_on is not words.isdisjoint({self.name, f"no_{self.name}"})
+        """Whether a call leaves the model as it is: one that names the switch without a value turns it over."""
+        for argument, following in zip_longest(arguments, arguments[1:], fillvalue=""):
+            name, _, value = argument.lstrip("-").partition("=")
+            value = (value or following).lower()
+            if name.replace("-", "_") == self.name and value in _WORDS:
+                return not _WORDS[value]
+            if name.replace("-", "_") in (self.name, f"no_{self.name}"):
+                return self.is_on
+        return not self.is_on
 
 
 def switches(code: bytes) -> Iterator[Switch]:

@@ -115,6 +115,8 @@ OPTION = (
     (CONSTANT.format("True"), ("--compile=False", "--lr=1"), "`compile` holds (line 2)"),
     (CONSTANT.format("True"), ("--lr=1",), None),
     (CONSTANT.format("False"), ("--compile=True",), None),
+    (CONSTANT.format("True"), ("--compile=True",), None),
+    (CONSTANT.format("True"), ("--compile", "no"), "`compile` holds (line 2)"),
     (CONSTANT.format("version > 2"), (), None),
     (OPTION.format("action='store_true'"), (), "`args.compile_model` holds (line 4)"),
     (OPTION.format("action='store_true'"), ("--compile-model",), None),
