@@ -23,6 +23,8 @@ pytestmark = pytest.mark.cuda
 RECORDER = Path(recorder.__file__).with_name("graphed_step.py")
 HANDED = (5, 8, 14)
 TRAINING = """
+import copy
+
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -31,8 +33,7 @@ torch.manual_seed(0)
 x, y = torch.randn(72, 4), torch.randint(3, (72,))
 model = nn.Sequential(nn.Linear(4, 8, bias=False), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.25), nn.Linear(8, 3))
 model.cuda()
-average = nn.Linear(8, 3).cuda().requires_grad_(False)
-average.load_state_dict(model[-1].state_dict())
+average = copy.deepcopy(model).requires_grad_(False)
 OPTIMIZER
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10, gamma=0.5)
 
@@ -42,7 +43,7 @@ def step(x, y):
     loss = nn.functional.cross_entropy(model(x), y)
     loss.backward()
     optimizer.step()
-    for smooth, own in zip(average.parameters(), model[-1].parameters()):
+    for smooth, own in zip(average.parameters(), model.parameters()):
         smooth.lerp_(own.detach(), 0.1)
     return loss
 
