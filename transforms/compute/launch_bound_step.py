@@ -34,24 +34,29 @@ replay, what lies between their steps is not seen, and the result is inconclusiv
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from perfmod.transforms.beside import Beside
-from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._recordable import RECORDER, draws, obstacle_of_files
 from perfmod.transforms.compute._step_edits import step_call, step_function, step_name, step_place
+from perfmod.transforms.compute._step_gradients import (
+    beyond,
+    border_of,
+    require_nothing_trained_elsewhere,
+    require_zeroed,
+)
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Round,
     changed_attribute,
+    core_lines,
     optimizer_calls,
     owner,
     parts,
     training_lines,
-    zeroing,
 )
 from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -116,15 +121,20 @@ class LaunchBoundStep(Rule):
                 if dotted(each.func).endswith(".step"):
                     raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
             raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
-        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
-        found = parts(file, loop)
+        border = border_of(file, loop)
+        found = parts(file, loop, border.core if border else core_lines(file, loop))
+        require_nothing_trained_elsewhere(file, found)
         changed = changed_attribute(file, found)
         if changed is not None:
             raise changed
-        _require_zeroed(file, loop, steps)
+        if border:
+            found = beyond(file, found, border)
+        else:
+            require_zeroed(file, loop, steps)
         beside = _file_beside(file)
-        settings = [edit for call in steps for edit in capturable_form(file, call)]
+        settings = [edit for call in (border.steps if border else steps) for edit in capturable_form(file, call)]
         place = step_place(file, found)
+        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
         name = step_name(place, taken[file.tree.function(place)])
         edits = [
             *step_call(file, found, name),
@@ -159,14 +169,3 @@ def _file_beside(file: FileFacts) -> Beside:
     if file.beside.problem:
         raise NotRecorded(file.tree.module, file.beside.problem)
     return file.beside
-
-
-def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
-    """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
-    zeroed = {file.code(owner(call)) for call in zeroing(loop)}
-    for step in steps:
-        made = file.value(owner(step)).when_used.call
-        models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
-        is_only = len({file.code(owner(each)) for each in steps}) == 1
-        if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
-            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")
