@@ -20,7 +20,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute import _optimizers
-from perfmod.transforms.compute._recordable import reached, targets_of
+from perfmod.transforms.compute._recordable import RECORDER, reached, targets_of
 from perfmod.transforms.compute._step_parts import (
     ASKED,
     NotRecorded,
@@ -118,12 +118,17 @@ def beyond(file: FileFacts, found: Parts, border: Border) -> Parts:
 def require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
     zeroed = {file.code(owner(call)) for call in zeroing(loop)}
+    passes = (each for each in file.tree.all(cst.Call) if calls_method(each, "backward"))
+    elsewhere = next((each for each in passes if not file.tree.is_within(each, loop)), None)
     for step in steps:
         made = file.value(owner(step)).when_used.call
         models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
         is_only = len({file.code(owner(each)) for each in steps}) == 1
         if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
             raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")
+        if elsewhere is not None and not any(file.comes_before(call, step) for call in zeroing(loop)):
+            why = f"its gradients are zeroed behind it, and line {file.line(elsewhere)} may add to them"
+            raise NotRecorded(step, f"`{file.code(step)}` steps with what is there: {why}")
 
 
 def require_nothing_trained_elsewhere(file: FileFacts, found: Parts) -> None:
@@ -132,8 +137,14 @@ def require_nothing_trained_elsewhere(file: FileFacts, found: Parts) -> None:
     for line in (each for each in lines if each not in found.moved):
         for function in reached(file, line):
             for node in walk_scope(function.body):
-                if isinstance(node, cst.Call) and calls_method(node, "backward"):
+                if isinstance(node, cst.Call) and (calls_method(node, "backward") or _is_replay(file, node)):
                     raise NotRecorded(line, f"`{function.name.value}` trains apart from the step")
+
+
+def _is_replay(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call runs a step that is recorded already."""
+    made = [each.value for each in file.flow.definitions(call.func)] if isinstance(call.func, cst.Name) else []
+    return any(isinstance(each, cst.Call) and dotted(each.func) == RECORDER for each in made)
 
 
 def _require_zeroed_in_front(file: FileFacts, found: Parts, border: Border) -> None:
@@ -202,9 +213,17 @@ def _require_no_switches(file: FileFacts, found: Parts) -> None:
         for part in (line, *(function.body for function in reached(file, line))):
             for node in walk(part):
                 is_set = any(isinstance(t, cst.Attribute) and t.attr.value == "requires_grad" for t in targets_of(node))
-                is_looped = calls_method(node, "requires_grad_") and bool(file.tree.loops(node)[:-1])
-                if is_set or (is_looped and isinstance(line, cst.For)):
+                if is_set or (isinstance(node, cst.Call) and _switches(file, node, within=line)):
                     raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
+
+
+def _switches(file: FileFacts, call: cst.Call, within: cst.BaseStatement) -> bool:
+    """Whether a call of `requires_grad_` may be for parameters: not where it is for a tensor that is computed there."""
+    if not calls_method(call, "requires_grad_"):
+        return False
+    subject = owner(call)
+    made = [each.value for each in file.flow.definitions(subject)] if isinstance(subject, cst.Name) else [subject]
+    return isinstance(within, cst.For) or not made or not all(isinstance(each, cst.BinaryOperation) for each in made)
 
 
 def _require_cut_off(file: FileFacts, found: Parts, border: Border) -> None:

@@ -281,6 +281,7 @@ def _named(
                 _require_tensor(file, name)
                 for definition in in_round:
                     _require_no_history(file, definition)
+                    _require_unchanged(file, definition, moved)
                 given[name.value] = None
             else:
                 closed.update(dict.fromkeys(outer))
@@ -304,6 +305,15 @@ def _named(
     return Parts(
         loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )
+
+
+def _require_unchanged(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStatement]) -> None:
+    """What the step is given must not be written into where lines behind it read it: a replay writes into a copy."""
+    written = [each for each in file.aliasing.mutations(made) if any(file.tree.is_within(each, line) for line in moved)]
+    for use in file.flow.uses(made) if written else ():
+        is_inside = any(file.tree.is_within(use, line) for line in moved)
+        if not is_inside and not file.comes_before(use, moved[0]):
+            raise NotRecorded(written[0], f"`{made.name}` is changed in the step and read behind it")
 
 
 def _require_no_history(file: FileFacts, made: Definition) -> None:

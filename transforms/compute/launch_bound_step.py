@@ -21,6 +21,26 @@ shared by all scripts of the folder; it needs nothing but torch. Patches, commit
 rewrite that imports it, and `perfmod revert` removes it. The class runs the first steps as they are, records the next
 one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
 
+A loop may train a second model in some rounds only, as a GAN does, in an `if` behind the lines that train in every
+round. Those lines become the step, and the `if` stays as it is, with what stands in front of it:
+
+    for i, x in enumerate(loader):                       def train_step(x):
+        optimizer_D.zero_grad()                              optimizer_D.zero_grad()
+        loss = critic(generator(z())).mean() ...             loss = critic(generator(z())).mean() ...
+        loss.backward()                                      loss.backward()
+        optimizer_D.step()                                   optimizer_D.step()
+        optimizer_G.zero_grad()                              return loss
+        if i % 5 == 0:
+            loss_G = -critic(generator(z())).mean()      train_step = GraphedStep(train_step, [optimizer_D, ...])
+            loss_G.backward()                            for i, x in enumerate(loader):
+            optimizer_G.step()                               loss = train_step(x)
+                                                             optimizer_G.zero_grad()
+                                                             if i % 5 == 0: ...
+
+A replay leaves gradients where the recorded step left them, and sets none to zero in Python. So the step has to zero
+those of its own optimizers before its backward pass, and those of the others have to be zeroed behind it, before the
+backward pass in the `if`. Where they are zeroed elsewhere, or something looks at a gradient, the step stays as it is.
+
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
 count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
 waits. Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device.
