@@ -117,16 +117,17 @@ def beyond(file: FileFacts, found: Parts, border: Border) -> Parts:
 
 def require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
-    zeroed = {file.code(owner(call)) for call in zeroing(loop)}
     passes = (each for each in file.tree.all(cst.Call) if calls_method(each, "backward"))
     elsewhere = next((each for each in passes if not file.tree.is_within(each, loop)), None)
+    is_only = len({file.code(owner(each)) for each in steps}) == 1
     for step in steps:
+        name = file.code(owner(step))
         made = file.value(owner(step)).when_used.call
-        models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
-        is_only = len({file.code(owner(each)) for each in steps}) == 1
-        if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
-            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")
-        if elsewhere is not None and not any(file.comes_before(call, step) for call in zeroing(loop)):
+        names = {name, *(dotted(model) for model in (_optimizers.models(made) if made is not None else ()))}
+        zeroed = [call for call in zeroing(loop) if is_only or file.code(owner(call)) in names]
+        if not zeroed:
+            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{name}` to zero")
+        if elsewhere is not None and not any(file.comes_before(call, step) for call in zeroed):
             why = f"its gradients are zeroed behind it, and line {file.line(elsewhere)} may add to them"
             raise NotRecorded(step, f"`{file.code(step)}` steps with what is there: {why}")
 
