@@ -142,6 +142,23 @@ def require_nothing_trained_elsewhere(file: FileFacts, found: Parts) -> None:
                     raise NotRecorded(line, f"`{function.name.value}` trains apart from the step")
 
 
+def require_apart(file: FileFacts, found: Parts) -> None:
+    """A model that the code around a loop trains must not be trained through what the last step in it has returned."""
+    inside = {id(node) for line in found.moved for node in walk(line)}
+    around = file.tree.loops(found.loop)
+    if not around or not any(
+        calls_method(each, "backward") and id(each) not in inside for each in find_all(around[0], cst.Call)
+    ):
+        return
+    for line in found.moved:
+        for target in find_all(line, cst.Name):
+            for definition in file.flow.defined(target) if target.value in found.returned else ():
+                for use in file.flow.uses(definition):
+                    is_behind = not file.tree.is_within(use, found.loop) and file.tree.is_within(use, around[0])
+                    if is_behind and not _is_number(file, use):
+                        raise NotRecorded(use, f"`{definition.name}` may be trained through behind the step")
+
+
 def _is_replay(file: FileFacts, call: cst.Call) -> bool:
     """Whether a call runs a step that is recorded already."""
     made = [each.value for each in file.flow.definitions(call.func)] if isinstance(call.func, cst.Name) else []

@@ -65,6 +65,7 @@ from perfmod.transforms.compute._step_edits import step_call, step_function, ste
 from perfmod.transforms.compute._step_gradients import (
     beyond,
     border_of,
+    require_apart,
     require_nothing_trained_elsewhere,
     require_zeroed,
 )
@@ -151,6 +152,7 @@ class LaunchBoundStep(Rule):
             found = beyond(file, found, border)
         else:
             require_zeroed(file, loop, steps)
+            require_apart(file, found)
         beside = _file_beside(file)
         settings = [edit for call in (border.steps if border else steps) for edit in capturable_form(file, call)]
         place = step_place(file, found)
