@@ -1,4 +1,4 @@
-# golden: stay refused="does not run once in each round" script
+# golden: change script
 """One of two optimizers steps in every other round only."""
 import torch
 from torch import nn, optim

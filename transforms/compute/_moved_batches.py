@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.compute._mentions import first_mention
+from perfmod.transforms.compute._named_devices import CURRENT, device_at, device_of_types_at
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.batch_copies import copies
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.loaders import Iteration, Loader
 from perfmod.transforms.facts.tracing import Step
-from perfmod.transforms.facts.tree import find_all, walk
+from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import DType
 
 _SHAPE = frozenset({"shape", "size", "dim", "ndim", "dtype", "numel", "element_size", "is_floating_point"})
 """What a tensor says of itself without its numbers, which is the same on every device."""
 
 _VIEWS = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze"})
 """What gives a tensor another shape, which is the same before it is moved and behind that."""
-
-_CHOOSES = frozenset(
-    {
-        "torch.device", "torch.cuda.is_available", "torch.backends.mps.is_available", "torch.accelerator.is_available",
-        "torch.accelerator.current_accelerator",
-    }
-)  # fmt: skip
-"""What gives the same device wherever it is asked."""
-_SETS_DEVICES = re.compile(r"\bCUDA_VISIBLE_DEVICES\b|\bset_default_device\b")
-"""What would have to come first."""
 
 _CONDITIONS = (cst.If, cst.IfExp, cst.BooleanOperation, cst.Try, cst.Match)
 
@@ -49,8 +38,8 @@ class Move:
 
     Attributes:
         call: one of the calls that do it.
-        method: `to` or `cuda`.
-        where: the device; `None` for `cuda()`.
+        method: `to`, `cuda` or `type`.
+        where: the device; `None` for `cuda()`. For `type`, the type of tensors, which says where those lie.
     """
 
     call: cst.Call
@@ -58,8 +47,10 @@ class Move:
     where: cst.BaseExpression | None
 
 
-def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
-    """Every move of one of the `number` tensors of a loader's batches. Raises `Kept` where they are used before."""
+def moves(file: FileFacts, loader: Loader, kinds: Sequence[DType | None]) -> Iterator[Move]:
+    """Every move of one of the tensors of a loader's batches, whose types are `kinds` as far as they are known. Raises
+    `Kept` where they are used before.
+    """
     if not loader.iterations:
         raise Kept("no loop over it is in sight")
     for iteration in loader.iterations:
@@ -67,7 +58,7 @@ def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
         kept = _collected(file, loader, iteration.node)
         if kept is not None:
             raise Kept(f"line {file.line(kept)} keeps what is on the host: `{file.code(kept)}`")
-        for part in range(number):
+        for part, kind in enumerate(kinds):
             assert isinstance(iteration.node, cst.For)
             found: list[Move] = []
             for held in file.handing.uses(iteration.node.iter, (*above, part)):
@@ -75,7 +66,7 @@ def moves(file: FileFacts, loader: Loader, number: int) -> Iterator[Move]:
                     where = f"`{file.code(held.node)}` on line {file.line(held.node)}"
                     raise Kept(f"what becomes of its batches is not in sight: {where}")
                 if not _asks_for_shape(file, held.node):
-                    found.append(_move(file, loader, held.node))
+                    found.append(_move(file, loader, held.node, kind))
             _require_one_copy(file, iteration.node, found)
             yield from found
 
@@ -132,7 +123,7 @@ def _asks_for_shape(file: FileFacts, node: cst.BaseExpression) -> bool:
     return isinstance(call, cst.Call) and file.qualified(call) == "builtins.len"
 
 
-def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
+def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression, kind: DType | None) -> Move:
     parent = file.tree.parent(node)
     call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) else None
     while isinstance(parent, cst.Attribute) and parent.attr.value in _VIEWS and isinstance(call, cst.Call):
@@ -148,10 +139,26 @@ def _move(file: FileFacts, loader: Loader, node: cst.BaseExpression) -> Move:
     method = parent.attr.value
     if method == "cuda":
         return Move(copied.call, method, argument(copied.call, "device", 0))
+    if method == "type":
+        return _move_by_type(file, copied.call, kind)
     where = file.values.placement.destination(copied.call)
     if method != "to" or where is None:
         raise Kept(f"line {file.line(copied.call)} does not name the device")
     return Move(copied.call, method, where)
+
+
+def _move_by_type(file: FileFacts, call: cst.Call, kind: DType | None) -> Move:
+    """The move of `x.type(torch.cuda.FloatTensor)`, which casts as well. On the device already, a tensor is cast there,
+    with the same numbers; only what becomes of numbers that an integer cannot hold depends on the processor.
+    """
+    where = argument(call, "dtype", 0)
+    types = file.values.placement.tensor_types(where) if where is not None else frozenset()
+    if not types:
+        raise Kept(f"line {file.line(call)} does not name the device")
+    is_cut = any(torch_api.TENSOR_TYPES[each] != "floating" for each in types)
+    if is_cut and kind not in (DType.INTEGER, DType.BOOL):
+        raise Kept(f"line {file.line(call)} may make integers of its batches, which may be others on the device")
+    return Move(call, "type", where)
 
 
 def move_at(file: FileFacts, found: Sequence[Move], at: cst.Call) -> str:
@@ -173,7 +180,9 @@ def _condition(file: FileFacts, move: Move, at: cst.Call) -> cst.CSTNode | None:
 
     A loop under a condition moves to the device that it chose; only one that is written out may be missing then.
     """
-    is_written_out = move.where is None or isinstance(move.where, (cst.SimpleString, cst.Integer))
+    types = file.values.placement.tensor_types(move.where) if move.where is not None else frozenset()
+    is_on_device = bool(types) and all(each.startswith("torch.cuda.") for each in types)
+    is_written_out = move.where is None or is_on_device or isinstance(move.where, (cst.SimpleString, cst.Integer))
     shared = set(file.tree.ancestors(at))
     for around in file.tree.ancestors(move.call):
         if isinstance(around, (cst.FunctionDef, cst.Lambda)) or (isinstance(around, cst.For) and not is_written_out):
@@ -188,74 +197,18 @@ def _written(file: FileFacts, move: Move, at: cst.Call) -> str:
     where = move.where
     if where is None:
         return ".cuda()"
-    if isinstance(where, (cst.SimpleString, cst.Integer)):
+    if isinstance(where, (cst.SimpleString, cst.Integer)) and move.method != "type":
         return f".{move.method}({file.code(where)})"
-    code = _spelled(file, where, at) or _chosen(file, where, at)
+    if move.method == "type":
+        device = device_of_types_at(file, where, at)
+        if device is None:
+            line = f"line {file.line(at)}, where the data set is made"
+            raise Kept(
+                f"where tensors of `{file.code(where)}` (line {file.line(move.call)}) lie is not known on {line}"
+            )
+        return ".cuda()" if device == CURRENT else f".to({device})"
+    code = device_at(file, where, at)
     if code is None:
         line = f"line {file.line(at)}, where the data set is made"
         raise Kept(f"`{file.code(where)}` of line {file.line(move.call)} has no name on {line}")
     return f".{move.method}({code})"
-
-
-def _spelled(file: FileFacts, where: cst.BaseExpression, at: cst.Call) -> str | None:
-    """What a device is called at another place; `None` where it has no name there."""
-    if isinstance(where, cst.Attribute):
-        return _attribute(file, where, at)
-    ends = set(file.tracing.ends(where)) if isinstance(where, cst.Name) else set()
-    scopes = dict.fromkeys((file.tree.scope(at), file.tree.module_of(at)))
-    names = [(scope, name) for scope in scopes for name in file.flow.names(scope) if name not in torch_api.DTYPES]
-    own = where.value if isinstance(where, cst.Name) else ""
-    for scope, name in sorted(names, key=lambda each: each[1] != own):
-        bound = file.flow.bound(scope, name)
-        uses = file.flow.uses(bound[0])
-        is_shadowed = scope is not file.tree.scope(at) and bool(file.flow.bound(file.tree.scope(at), name))
-        if is_shadowed or name in file.handing.outer_names or not uses:
-            continue
-        if not all(file.comes_before(each.node, at) for each in bound):
-            continue
-        if any(set(file.flow.definitions(use)) >= set(bound) and set(file.tracing.ends(use)) == ends for use in uses):
-            return name
-    return None
-
-
-def _chosen(file: FileFacts, where: cst.BaseExpression, at: cst.Call) -> str | None:
-    """The code by which a device is chosen later, where that chooses the same at another place: it asks PyTorch only,
-    as `"cuda" if torch.cuda.is_available() else "cpu"` does.
-    """
-    made = file.flow.definitions(where) if isinstance(where, cst.Name) else ()
-    value = made[0].value if len(made) == 1 and made[0].binding is Binding.ASSIGNED and not made[0].path else None
-    if value is None or len(file.flow.bound(made[0].scope, made[0].name)) != 1 or not file.is_own(value):
-        return None
-    if first_mention(file, _SETS_DEVICES) is not None:
-        return None
-    if not all(file.qualified(call) in _CHOOSES for call in find_all(value, cst.Call)):
-        return None
-    if any(isinstance(node, (cst.Lambda, cst.NamedExpr, cst.BaseFormattedStringContent)) for node in walk(value)):
-        return None
-    for name in find_all(value, cst.Name):
-        brought = file.flow.definitions(name) if file.flow.is_read(name) else ()
-        is_above = all(each.scope is file.tree.module and file.comes_before(each.node, at) for each in brought)
-        if file.flow.is_read(name) and (not brought or not is_above or name.value != "torch"):
-            return None
-    if file.tree.scope(at) is not file.tree.module and file.flow.bound(file.tree.scope(at), "torch"):
-        return None
-    return re.sub(r"\s*\n\s*", " ", file.code(value))
-
-
-def _attribute(file: FileFacts, where: cst.Attribute, at: cst.Call) -> str | None:
-    """`args.device` and `self.device`, where they are the same at both places."""
-    code, root = dotted(where), where.value
-    sets = [each for each in file.tree.all(cst.AssignTarget) if dotted(each.target) == code]
-    function, home = file.tree.function(where), file.tree.function(at)
-    if not code or not isinstance(root, cst.Name) or not all(file.comes_before(each, at) for each in sets):
-        return None
-    if root.value == "self" and function is not None and home is not None:
-        around = file.tree.class_of(home)
-        made = {file.tree.function(each) for each in sets}
-        early = [call for call in file.values.calls.callers(home) if file.tree.function(call) in made]
-        is_set = bool(sets) and all(each is home or (each and each.name.value == "__init__") for each in made)
-        is_above = is_set and all(file.comes_before(each, call) for each in sets for call in early)
-        return code if is_above and around is not None and file.tree.class_of(function) is around else None
-    bound = file.flow.definitions(root)
-    is_above = bool(bound) and all(file.comes_before(each.node, at) for each in bound)
-    return code if function is home and is_above else None

@@ -13,13 +13,14 @@ from perfmod.transforms.compute._sampling import require_no_comment
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import DType
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import call_text, insert_after_statement, insert_before_statement
 
 PREPARING = ("TensorDataset", "default_collate")
 """What of `torch.utils.data` prepares samples."""
-PARTS = 2
-"""A sample is a picture and the number of its class."""
+KINDS = (None, DType.INTEGER)
+"""A sample is a picture and the number of its class, of these types as far as they are known."""
 _SHOWS = frozenset({"classes", "class_to_idx"})
 _CALLED = 3
 """So far up is looked for a loop that calls what goes through a loader."""

@@ -12,7 +12,7 @@ import libcst as cst
 from perfmod.transforms.compute._moved_batches import Kept, Move, move_at
 from perfmod.transforms.compute._plain_tensors import why_not_plain
 from perfmod.transforms.compute._prepared_pictures import (
-    PARTS,
+    KINDS,
     PREPARING,
     prepared,
     require_several_epochs,
@@ -34,7 +34,7 @@ def pictures_on_device(file: FileFacts, data_set: cst.Call, together: list[Loade
     """Pictures that are made into tensors once; `is_shown` says that they are used for more than their loaders."""
     require_same_samples(file, data_set)
     wanted = {each: sampling_of(file, each) for each in together}
-    found = moves_of(file, together, PARTS)
+    found = moves_of(file, together, KINDS)
     require_several_epochs(file, together)
     move = move_at(file, found, data_set)
     known, needed = {}, (*_samplers(wanted), *PREPARING)
@@ -59,7 +59,7 @@ def tensors_on_device(file: FileFacts, data_set: cst.Call, together: list[Loader
             raise Kept(reason)
     require_no_comment(file, data_set)
     wanted = {each: sampling_of(file, each) for each in together}
-    found = moves_of(file, together, len(data_set.args))
+    found = moves_of(file, together, [file.value(arg.value).dtype for arg in data_set.args])
     moved = moved_tensors(file, data_set, move_at(file, found, data_set))
     edits: dict[Edit, None] = {}
     for loader, sampling in wanted.items():

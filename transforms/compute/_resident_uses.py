@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from perfmod.transforms.compute._moved_batches import Kept, Move, moves
@@ -11,6 +13,7 @@ from perfmod.transforms.compute._same_samples import is_picture_set
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.torch_api import PASSES_ITEMS
+from perfmod.transforms.facts.value import DType
 
 _GOES_THROUGH = PASSES_ITEMS - {"itertools.cycle", "itertools.islice"} | {"builtins.enumerate", "builtins.len"}
 
@@ -52,12 +55,14 @@ def loaders_of(file: FileFacts, data_set: cst.Call) -> tuple[list[Loader], bool]
     return list(found), is_shown
 
 
-def moves_of(file: FileFacts, together: list[Loader], number: int) -> list[Move]:
-    """How loops move the parts of batches. Raises `Kept` where they, or a loader, are used for something else."""
+def moves_of(file: FileFacts, together: list[Loader], kinds: Sequence[DType | None]) -> list[Move]:
+    """How loops move the parts of batches, whose types are `kinds` as far as they are known. Raises `Kept` where they,
+    or a loader, are used for something else.
+    """
     found: list[Move] = []
     for loader in together:
         _require_plain_use(file, loader)
-        found += moves(file, loader, number)
+        found += moves(file, loader, kinds)
     return found
 
 

@@ -22,7 +22,7 @@ _MAYBE_TENSORS = (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT, Kind.SEQUENCE)
 _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
 _UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
-_ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
+ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
 
 
 class NotRecorded(Exception):
@@ -70,7 +70,7 @@ def training_lines(file: FileFacts, loop: Round) -> list[cst.BaseStatement]:
         line
         for line in loop.body.body
         if not isinstance(line, (cst.FunctionDef, cst.ClassDef))
-        and any(_calls(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
+        and any(calls_method(each, "backward") and _is_direct(file, each, loop) for each in walk_scope(line))
     ]
 
 
@@ -82,7 +82,7 @@ def _is_direct(file: FileFacts, node: cst.CSTNode, loop: Round) -> bool:
 
 def optimizer_calls(file: FileFacts, loop: Round, *methods: str) -> list[cst.Call]:
     """The calls of methods of optimizers in a loop's body."""
-    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, *methods)]
+    calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and calls_method(call, *methods)]
     return [call for call in calls if file.value(owner(call)).when_used.kind is Kind.OPTIMIZER]
 
 
@@ -91,18 +91,18 @@ def owner(call: cst.Call) -> cst.BaseExpression:
     return cst.ensure_type(call.func, cst.Attribute).value
 
 
-def _calls(node: cst.CSTNode, *methods: str) -> bool:
+def calls_method(node: cst.CSTNode, *methods: str) -> bool:
+    """Whether a node calls one of some methods."""
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
 
 
-def parts(file: FileFacts, loop: Round) -> Parts:
-    """The lines of a loop that make its step.
+def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
+    """The lines of a loop that make its step; `core` are the places of those that it cannot do without.
 
     Raises:
         NotRecorded: nothing is a step, or something in it keeps it from being recorded.
     """
     lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
-    core = _core(file, loop, lines)
     first = next(i for i in core if lines[i] in training_lines(file, loop))
     start, why = first, None
     late: list[cst.BaseStatement] = []
@@ -135,30 +135,42 @@ def parts(file: FileFacts, loop: Round) -> Parts:
             moved.append(lines[index])
     made = _named(file, loop, early, [*early, *moved], late)
     for line in made.moved:
-        for call in (each for each in find_all(line, cst.Call) if _calls(each, "backward")):
+        for call in (each for each in find_all(line, cst.Call) if calls_method(each, "backward")):
             if any(name.value in made.given for name in find_all(owner(call), cst.Name)):
                 apart = Obstacle(call, f"`{file.code(owner(call))}` is computed apart from the step")
                 raise NotRecorded.of(why or apart)
     return made
 
 
-def _core(file: FileFacts, loop: Round, lines: Sequence[cst.BaseStatement]) -> list[int]:
-    """The places of the lines that a step cannot do without: backward passes, steps and zeroing."""
-    wanted = [*optimizer_calls(file, loop, "step"), *zeroing(loop)]
-    wanted += [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and _calls(each, "backward")]
+def core_lines(file: FileFacts, loop: Round) -> list[int]:
+    """The places of the lines that train in a loop.
+
+    Raises:
+        NotRecorded: one of them does not run in every round.
+    """
+    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
     found = set()
-    for call in wanted:
-        line = next(line for line in lines if file.tree.is_within(call, line))
-        around = next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES))
-        if around is not loop:
+    for call in core_calls(file, loop):
+        if not is_every_round(file, loop, call):
             raise NotRecorded(call, f"`{file.code(call)}` does not run once in each round")
-        found.add(lines.index(line))
+        found.add(next(i for i, line in enumerate(lines) if file.tree.is_within(call, line)))
     return sorted(found)
+
+
+def core_calls(file: FileFacts, loop: Round) -> list[cst.Call]:
+    """The calls in a loop that train: backward passes, steps, and what sets gradients to zero."""
+    passes = [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and calls_method(each, "backward")]
+    return [*optimizer_calls(file, loop, "step"), *zeroing(loop), *passes]
+
+
+def is_every_round(file: FileFacts, loop: Round, call: cst.Call) -> bool:
+    """Whether a call in a loop runs once in each round."""
+    return next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES)) is loop
 
 
 def zeroing(loop: Round) -> list[cst.Call]:
     """The calls in a loop that set gradients to zero; only optimizers and models have that method."""
-    return [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and _calls(call, "zero_grad")]
+    return [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and calls_method(call, "zero_grad")]
 
 
 def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
@@ -209,7 +221,9 @@ def _only_unpacks(line: cst.BaseStatement) -> bool:
 def _only_zeroes(line: cst.BaseStatement) -> bool:
     calls = list(find_all(line, cst.Call))
     return (
-        isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 and all(_calls(c, "zero_grad") for c in calls)
+        isinstance(line, cst.SimpleStatementLine)
+        and len(line.body) == 1
+        and all(calls_method(c, "zero_grad") for c in calls)
     )
 
 
@@ -233,7 +247,7 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
 
 
 def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
-    return lambda call: _calls(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+    return lambda call: calls_method(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
 
 
 def _bound(file: FileFacts, lines: Sequence[cst.CSTNode]) -> set[str]:
@@ -267,6 +281,7 @@ def _named(
                 _require_tensor(file, name)
                 for definition in in_round:
                     _require_no_history(file, definition)
+                    _require_unchanged(file, definition, moved)
                 given[name.value] = None
             else:
                 closed.update(dict.fromkeys(outer))
@@ -292,6 +307,15 @@ def _named(
     )
 
 
+def _require_unchanged(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStatement]) -> None:
+    """What the step is given must not be written into where lines behind it read it: a replay writes into a copy."""
+    written = [each for each in file.aliasing.mutations(made) if any(file.tree.is_within(each, line) for line in moved)]
+    for use in file.flow.uses(made) if written else ():
+        is_inside = any(file.tree.is_within(use, line) for line in moved)
+        if not is_inside and not file.comes_before(use, moved[0]):
+            raise NotRecorded(written[0], f"`{made.name}` is changed in the step and read behind it")
+
+
 def _require_no_history(file: FileFacts, made: Definition) -> None:
     """What a round makes for its step must not be computed from weights: their gradients would need both recorded.
 
@@ -299,7 +323,11 @@ def _require_no_history(file: FileFacts, made: Definition) -> None:
     """
     calls = find_all(made.value, cst.Call) if made.value is not None else ()
     for call in calls:
-        if _calls(call, *_MOVES) or file.value(call).kind is not Kind.UNKNOWN or not file.callees.of(call).is_unseen:
+        if (
+            calls_method(call, *_MOVES)
+            or file.value(call).kind is not Kind.UNKNOWN
+            or not file.callees.of(call).is_unseen
+        ):
             continue
         if any(file.value(arg.value).kind in _MAYBE_TENSORS for arg in call.args):
             raise NotRecorded(call, f"what `{file.code(call)}` gives may be computed from weights")
@@ -330,7 +358,7 @@ def _require_own(
 
 def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
     parent = file.tree.parent(use)
-    if isinstance(parent, cst.Attribute) and parent.attr.value in _ASKED:
+    if isinstance(parent, cst.Attribute) and parent.attr.value in ASKED:
         return False
     return file.aliasing.hands_on(use)
 

@@ -16,8 +16,9 @@ and each batch is one indexing operation there:
 
 With `batch_size=None` the loader asks the data set for a whole list of indices. The samplers are those that the loader
 made for itself before, with the same random numbers, so that every epoch has the same batches in the same order. The
-loop stays as it is: its `x.to(device)` has nothing left to do. Workers and pinned memory are for data on the host, so
-`num_workers`, `pin_memory` and what belongs to them go.
+loop stays as it is: its `x.to(device)` has nothing left to do, nor has `x.type(Tensor)` with a type of tensors that lie
+on the device, `Tensor = torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`, where they have that type. Workers
+and pinned memory are for data on the host, so `num_workers`, `pin_memory` and what belongs to them go.
 
 Pictures of torchvision that lie in host memory (MNIST, FashionMNIST, KMNIST, EMNIST, QMNIST, CIFAR10, CIFAR100, SVHN)
 cost more: each is made into a tensor anew in every epoch. Where the transform makes the same sample every time
@@ -38,8 +39,9 @@ one whose samples may differ between epochs: with a random transform, one that t
 All loaders of a data set are rewritten together, evaluation too, or none. They stay where a batch is used on the host
 before it is moved, where the data set or a loader is used for something else (`random_split`, `dataset[0]`,
 `loader.batch_size`, a framework), where batches are made in another way (`collate_fn`, a sampler), moved several times
-or under a condition, where several processes share the training, where the device is not known above the data set, and
-where tensors are not seen to be plain data: computed by a model, changed later, or with another order in memory.
+or under a condition, or become integers on the way, where several processes share the training, where the device is not
+known above the data set, and where tensors are not seen to be plain data: computed by a model, changed later, or with
+another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
 `assume = ["fits-on-the-device"]` for the project. On an H200,

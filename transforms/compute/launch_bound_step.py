@@ -21,6 +21,26 @@ shared by all scripts of the folder; it needs nothing but torch. Patches, commit
 rewrite that imports it, and `perfmod revert` removes it. The class runs the first steps as they are, records the next
 one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
 
+A loop may train a second model in some rounds only, as a GAN does, in an `if` behind the lines that train in every
+round. Those lines become the step, and the `if` stays as it is, with what stands in front of it:
+
+    for i, x in enumerate(loader):                       def train_step(x):
+        optimizer_D.zero_grad()                              optimizer_D.zero_grad()
+        loss = critic(generator(z())).mean() ...             loss = critic(generator(z())).mean() ...
+        loss.backward()                                      loss.backward()
+        optimizer_D.step()                                   optimizer_D.step()
+        optimizer_G.zero_grad()                              return loss
+        if i % 5 == 0:
+            loss_G = -critic(generator(z())).mean()      train_step = GraphedStep(train_step, [optimizer_D, ...])
+            loss_G.backward()                            for i, x in enumerate(loader):
+            optimizer_G.step()                               loss = train_step(x)
+                                                             optimizer_G.zero_grad()
+                                                             if i % 5 == 0: ...
+
+A replay leaves gradients where the recorded step left them, and sets none to zero in Python. So the step has to zero
+those of its own optimizers before its backward pass, and those of the others have to be zeroed behind it, before the
+backward pass in the `if`. Where they are zeroed elsewhere, or something looks at a gradient, the step stays as it is.
+
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
 count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
 waits. Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device.
@@ -34,24 +54,30 @@ replay, what lies between their steps is not seen, and the result is inconclusiv
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from perfmod.transforms.beside import Beside
-from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._recordable import RECORDER, draws, obstacle_of_files
 from perfmod.transforms.compute._step_edits import step_call, step_function, step_name, step_place
+from perfmod.transforms.compute._step_gradients import (
+    beyond,
+    border_of,
+    require_apart,
+    require_nothing_trained_elsewhere,
+    require_zeroed,
+)
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Round,
     changed_attribute,
+    core_lines,
     optimizer_calls,
     owner,
     parts,
     training_lines,
-    zeroing,
 )
 from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -119,15 +145,21 @@ class LaunchBoundStep(Rule):
                 if dotted(each.func).endswith(".step"):
                     raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
             raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
-        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
-        found = parts(file, loop)
+        border = border_of(file, loop)
+        found = parts(file, loop, border.core if border else core_lines(file, loop))
+        require_nothing_trained_elsewhere(file, found)
         changed = changed_attribute(file, found)
         if changed is not None:
             raise changed
-        _require_zeroed(file, loop, steps)
+        if border:
+            found = beyond(file, found, border)
+        else:
+            require_zeroed(file, loop, steps)
+            require_apart(file, found)
         beside = _file_beside(file)
-        settings = [edit for call in steps for edit in capturable_form(file, call)]
+        settings = [edit for call in (border.steps if border else steps) for edit in capturable_form(file, call)]
         place = step_place(file, found)
+        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
         name = step_name(place, taken[file.tree.function(place)])
         edits = [
             *step_call(file, found, name),
@@ -162,14 +194,3 @@ def _file_beside(file: FileFacts) -> Beside:
     if file.beside.problem:
         raise NotRecorded(file.tree.module, file.beside.problem)
     return file.beside
-
-
-def _require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> None:
-    """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
-    zeroed = {file.code(owner(call)) for call in zeroing(loop)}
-    for step in steps:
-        made = file.value(owner(step)).when_used.call
-        models = {dotted(model) for model in _optimizers.models(made)} if made is not None else set()
-        is_only = len({file.code(owner(each)) for each in steps}) == 1
-        if not (file.code(owner(step)) in zeroed or zeroed & models or (is_only and zeroed)):
-            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{file.code(owner(step))}` to zero")

@@ -28,7 +28,10 @@ _SHOWS_FLOATING = frozenset(
 _GRAPH_OF_GRADIENTS = re.compile(
     r"\bcreate_graph\b|\.grad\s*[-+*/@]?=(?!=)(?!\s*None\b)|\.grad\.(?!zero_|mul_|div_|clamp_|detach_)\w+_\("
 )
-_OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS | torch_api.SAME_DTYPE) - {"requires_grad_"}
+_FILLS = frozenset({"normal_", "uniform_", "random_", "fill_", "zero_"})
+_OPERATIONS = (torch_api.ELEMENTWISE | torch_api.REDUCTIONS | torch_api.SAME_DTYPE | _FILLS) - {"requires_grad_"}
+_SIZES = 2
+"""An old type of tensors that is given so many arguments is given sizes; one may be a tensor, whose graph it keeps."""
 
 
 def may_carry_gradient(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -138,7 +141,7 @@ def _is_no_grad(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def _may_carry(file: FileFacts, node: cst.CSTNode) -> bool:
     value = file.value(node)
-    if value.kind is Kind.NUMBER or value.dtype in (DType.INTEGER, DType.BOOL):
+    if value.kind in (Kind.NUMBER, Kind.ARRAY) or value.dtype in (DType.INTEGER, DType.BOOL):
         return False
     if isinstance(node, cst.Name):
         return _name_may_carry(file, node)
@@ -180,6 +183,10 @@ def _carrying(file: FileFacts) -> Questions[Definition, bool]:
 def _call_may_carry(file: FileFacts, call: cst.Call) -> bool:
     arguments: list[cst.CSTNode] = [arg.value for arg in call.args]
     name = file.qualified(call)
+    if name == "torch.autograd.Variable":
+        return argument(call, "requires_grad", 1) is not None  # else it cuts the graph
+    if file.values.placement.tensor_types(call.func):
+        return len(arguments) < _SIZES and any(_may_carry(file, each) for each in arguments)
     if name is not None:
         short = name.removeprefix("torch.nn.functional.").removeprefix("torch.")
         if not name.startswith("torch."):

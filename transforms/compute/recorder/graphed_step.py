@@ -26,12 +26,13 @@ import torch
 class GraphedStep:
     """A training step that is recorded as a CUDA graph and replayed: one launch instead of hundreds.
 
-    It is called like the step, with what changes from batch to batch, and returns what the step returns, detached;
-    a returned tensor is overwritten by the next call, so clone what is kept. The first calls run the step as it is.
-    Each shape of the batch and each mode of the modules (train, eval) gets its own graph, up to `most`; what comes on
-    top of that or too rarely, such as the short last batch, runs as it is. When a setting of an optimizer changes, the
-    step is recorded anew; the learning rate of a fused or capturable optimizer may change at any time. On the CPU, and
-    where recording fails (there is one warning), all calls run the step as it is.
+    It is called like the step, with what changes from batch to batch, and returns what the step returns, detached; a
+    returned tensor is overwritten by the next call, so clone what is kept. `optimizers` are those that step in it, and
+    those of other parameters to whose gradients it may add; these must be set to zero behind it. The first calls run
+    the step as it is. Each shape of the batch and each mode of the modules (train, eval) gets its own graph, up to
+    `most`; what comes on top of that or too rarely, such as the short last batch, runs as it is. When a setting of an
+    optimizer changes, the step is recorded anew; the learning rate of a fused or capturable optimizer may change at any
+    time. On the CPU, and where recording fails (there is one warning), all calls run the step as it is.
     """
 
     def __init__(self, step, optimizers, warmup=3, most=2):
@@ -106,6 +107,8 @@ class GraphedStep:
             torch.autograd.graph.set_override_stale_capture_stream(True)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
+        # Gradients of other parameters, to which the step may add: kept, so that nothing else gets their memory.
+        others = [p.grad for module in self.modules for p in module.parameters()]
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
         for generator in self._generators():
             graph.register_generator_state(generator)
@@ -124,9 +127,9 @@ class GraphedStep:
                 raise TypeError(f"the step returns a {type(x).__name__}, which a replay would not refresh")
         self.recorded += 1
         states = [optimizer.state for optimizer in self.optimizers]  # kept, so that no other one gets their ids
-        return graph, inputs, rates, returned, states
+        return graph, inputs, rates, returned, (states, others)
 
-    def _replay(self, batch, graph, inputs, rates, returned, states):
+    def _replay(self, batch, graph, inputs, rates, returned, kept):
         for static, new in zip(inputs, batch):
             if torch.is_tensor(new):
                 static.copy_(new, non_blocking=True)

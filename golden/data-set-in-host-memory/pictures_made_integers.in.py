@@ -1,0 +1,58 @@
+# golden: stay refused="may make integers"
+"""The pictures become integers on their way to the device, which another processor may make of them otherwise."""
+import struct
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.autograd import Variable
+from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
+
+
+def written(name="MNIST", number=37):
+    """A folder with a few pictures in the files of the data set."""
+    folder = Path(tempfile.mkdtemp())
+    raw = folder / name / "raw"
+    raw.mkdir(parents=True)
+    draw = torch.Generator().manual_seed(3)
+    for part in ("train", "t10k"):
+        pixels = torch.randint(256, (number, 28, 28), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        labels = torch.randint(10, (number,), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, number, 28, 28) + pixels)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, number) + labels)
+    return folder
+
+
+def main():
+    torch.manual_seed(0)
+    cuda = True if torch.cuda.is_available() else False
+    loader = DataLoader(
+        datasets.MNIST(written(), train=True, download=True, transform=transforms.ToTensor()),
+        batch_size=8,
+        shuffle=True,
+    )
+    FloatTensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+    LongTensor = torch.LongTensor if not cuda else torch.cuda.LongTensor
+    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    if cuda:
+        model.cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for i, (imgs, labels) in enumerate(loader):
+            batch_size = imgs.shape[0]
+            real_imgs = Variable(imgs.type(LongTensor))
+            labels = Variable(labels.type(LongTensor))
+            optimizer.zero_grad()
+            loss = F.cross_entropy(model(real_imgs.float()), labels) + FloatTensor(imgs.size(0), 1).fill_(1.0).mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach() * batch_size)
+    return model[1].weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

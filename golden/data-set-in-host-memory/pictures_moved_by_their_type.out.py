@@ -1,0 +1,57 @@
+# golden: change unsafe numerics=bitwise
+"""The type that moves a batch is chosen below the data set, as PyTorch says."""
+import struct
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset, default_collate
+from torchvision import datasets, transforms
+
+
+def written(name="MNIST", number=37):
+    """A folder with a few pictures in the files of the data set."""
+    folder = Path(tempfile.mkdtemp())
+    raw = folder / name / "raw"
+    raw.mkdir(parents=True)
+    draw = torch.Generator().manual_seed(3)
+    for part in ("train", "t10k"):
+        pixels = torch.randint(256, (number, 28, 28), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        labels = torch.randint(10, (number,), dtype=torch.uint8, generator=draw).numpy().tobytes()
+        (raw / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, number, 28, 28) + pixels)
+        (raw / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, number) + labels)
+    return folder
+
+
+def main():
+    torch.manual_seed(0)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    data_set = datasets.MNIST(written(), train=True, download=True, transform=transforms.ToTensor())
+    data_set = TensorDataset(
+        *(part.to("cuda" if torch.cuda.is_available() else "cpu") for part in default_collate([*data_set])),
+    )
+    loader = DataLoader(
+        data_set,
+        sampler=BatchSampler(RandomSampler(data_set), batch_size=8, drop_last=False),
+        batch_size=None,
+    )
+    Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
+    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(10)).to(device)
+    model(torch.zeros(1, 1, 28, 28, device=device))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for epoch in range(2):
+        for i, (x, _) in enumerate(loader):
+            x = x.type(Tensor)
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return model[1].weight, torch.stack(losses), torch.rand(1)
+
+
+def probe():
+    return main()

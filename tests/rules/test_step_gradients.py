@@ -1,0 +1,138 @@
+"""PM314 where a second model is trained in some rounds only: replays leave it the gradients that it had before.
+
+The graphs are those of a recorder that stands in for CUDA's: a replay runs no Python, and writes to the same memory.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from golden_harness.beside import rewrite_with_beside
+from torch import nn
+
+from perfmod.codemods import catalog
+from perfmod.codemods.results import Choice, FileResult
+from perfmod.transforms.compute.recorder.graphed_step import GraphedStep
+
+SCRIPT = """\
+import torch
+from torch import nn, optim
+
+torch.manual_seed(0)
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [torch.randn(8, 4) for _ in range(24)]
+generator = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 4)).to(device)
+critic = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1)).to(device)
+optimizer_G = optim.SGD(generator.parameters(), lr=0.1, momentum=0.9)
+optimizer_D = optim.SGD(critic.parameters(), lr=0.1, momentum=0.9)
+losses = []
+for i, imgs in enumerate(loader):
+    real = imgs.to(device)
+    {front}
+    z = torch.randn(real.shape[0], 2, device=device)
+    fake = generator(z){cut}
+    loss_D = critic(fake).mean() - critic(real).mean()
+    {first}
+    loss_D.backward()
+    {between}
+    optimizer_D.step()
+    {behind}
+    if i % 5 == 0:
+        {inside}
+        loss_G = -critic(generator(z)).mean()
+        {middle}
+        loss_G.backward()
+        optimizer_G.step()
+        {end}
+        losses.append(loss_G.item())
+    {after}
+    losses.append(loss_D.item())
+"""
+PLACES = ("front", "first", "between", "behind", "inside", "middle", "end", "after")
+OF_CRITIC = ("front", "first")
+"""Where gradients of the critic may be set to zero, so that the step can be recorded."""
+OF_GENERATOR = ("behind", "inside", "middle")
+CASES = [*((place, "inside") for place in PLACES), *(("front", place) for place in PLACES if place != "inside")]
+BY = {"optimizers": ("optimizer_D", "optimizer_G"), "models": ("critic", "generator")}
+
+
+def _stand_in() -> ModuleType:
+    path = Path(__file__).parents[1] / "support" / "verify_recorder" / "graphed_step.py"
+    spec = importlib.util.spec_from_file_location("recorder_on_the_cpu", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+TAPES = _stand_in()
+
+
+def _rewritten(text: str) -> FileResult:
+    (rule,) = (rule for rule in catalog.rules() if rule.code == "PM314")
+    return rewrite_with_beside(text.encode(), "train.py", [rule], Choice(opted_in=frozenset({"PM314"})))
+
+
+def _run(code: bytes | str) -> tuple[list[float], list[torch.Tensor], int]:
+    """The losses and parameters that a script ends with, and how many steps it has replayed."""
+    names: dict[str, Any] = {}
+    made: list[GraphedStep] = []
+
+    class OnTape(GraphedStep):
+        def __call__(self, *batch: torch.Tensor) -> object:
+            self.modules = [each for each in names.values() if isinstance(each, nn.Module)]
+            made[:] = [self]
+            kind, settings = self._kind(batch), self._settings()
+            if kind not in self.graphs:
+                if not self._is_time_to_record(kind, settings):
+                    return self._detached(self.step(*batch))
+                self.graphs[kind] = self._recorded(batch)
+            return self._replay(batch, *self.graphs[kind])
+
+        def _recorded(self, batch: tuple[torch.Tensor, ...]) -> tuple[object, ...]:
+            states = [each for optimizer in self.optimizers for each in optimizer.state.values()]
+            state = TAPES.tensors([[each.state_dict() for each in self.modules], states])
+            former, drawn = [each.detach().clone() for each in state], torch.get_rng_state()
+            for optimizer in self.optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            assert all(p.grad is None for module in self.modules for p in module.parameters())
+            inputs = [each.clone() for each in batch]
+            with TAPES._Tape() as tape:
+                returned = self._detached(self.step(*inputs))
+            for tensor, value in zip(state, former, strict=True):
+                tensor.data.copy_(value)
+            torch.set_rng_state(drawn)
+            return TAPES.Graph(tape.calls), inputs, [], returned, []
+
+    text = (code.decode() if isinstance(code, bytes) else code).replace("from graphed_step import GraphedStep\n", "")
+    names["GraphedStep"] = OnTape
+    exec(compile(text, "train.py", "exec"), names)
+    parameters = [*names["generator"].state_dict().values(), *names["critic"].state_dict().values()]
+    return names["losses"], parameters, made[0].replayed if made else 0
+
+
+@pytest.mark.parametrize("cut", ["", ".detach()"])
+@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize(("critic", "generator"), CASES)
+def test_trains_as_before_or_stays(critic: str, generator: str, by: str, cut: str) -> None:
+    lines = dict.fromkeys(PLACES, "pass")
+    for place, name in zip((critic, generator), BY[by], strict=True):
+        lines[place] = f"{lines[place]}; {name}.zero_grad()".removeprefix("pass; ")
+    text = SCRIPT.format(cut=cut, **lines)
+    text = re.sub(r" +pass\n", "", text)
+    result = _rewritten(text)
+    is_right = critic in OF_CRITIC and generator in OF_GENERATOR
+    assert (result.after != result.before) is is_right, [each.reason for each in result.refused]
+    if is_right:
+        losses, parameters, _ = _run(text)
+        replayed_losses, replayed_parameters, replayed = _run(result.after)
+        assert replayed == 21
+        assert replayed_losses == losses
+        assert all(map(torch.equal, parameters, replayed_parameters))
