@@ -241,8 +241,12 @@ class Laboratory:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
         if mode is Mode.EQUALITY or "turns" in fields:
             fields["threads"] = self._threads()
-        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self.request.spread}
+        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self._processes()}
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
+
+    def _processes(self) -> int:
+        """Those that the batches of the original, which is one process, are spread over; 0 for none."""
+        return self.request.nproc or 0 if self.request.spread else 0
 
     def at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""

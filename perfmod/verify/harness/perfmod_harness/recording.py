@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
 
-from . import alike, fills, halves, patching, scaling, seeding, short_epochs, spreading, unseen
+from . import alike, fills, halves, parts, patching, scaling, seeding, short_epochs, spreading, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import is_compiling
 from .controls import Controls
@@ -61,6 +61,7 @@ def begin(job: Job) -> None:
     Sampling(job.seed, workers).begin()
     if job.spread:
         spreading.begin()
+        parts.begin(job.spread)
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
@@ -104,7 +105,7 @@ class Recorder(Observer):
         self._names = Names()
         self._shelf = Shelf()
         digests = Digests(self._shelf)
-        self._events = Events(digests, self._shelf, by_sample=job.spread)
+        self._events = Events(digests, self._shelf, by_sample=bool(job.spread))
         self._outputs = Outputs(self._watch, self._events)
         self._snapshots = Snapshots(digests, self._names)
         self._states = HandingOver(job, self._names)
