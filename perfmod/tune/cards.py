@@ -14,7 +14,7 @@ _FEWEST_CORES: Final = 4
 
 
 def seats(request: Request, first: Mapping[str, Any]) -> tuple[Seat, ...]:
-    """A seat for each card that can be seen, if there are several of one model; none where all runs take turns on one.
+    """A seat for each idle card that can be seen, if there are several of one model; else all runs take turns on one.
 
     Args:
         request: what is asked for.
@@ -23,7 +23,9 @@ def seats(request: Request, first: Mapping[str, Any]) -> tuple[Seat, ...]:
     # A script that uses other cards than the first one, or several of them, would not find them on its seat.
     if request.device == "cpu" or request.nproc is not None or first.get("devices") != [0]:
         return ()
-    cards = gpus_of_this_machine()
+    # The first one has just been used by the script itself.
+    own, *others = gpus_of_this_machine() or [""]
+    cards = [own, *filter(machine.is_idle, others)]
     models = set(map(machine.model_of, cards))
     if len(cards) < 2 or len(models) != 1 or "" in models:
         return ()

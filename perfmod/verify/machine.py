@@ -27,6 +27,8 @@ _PROBE_SECONDS = 180.0
 """Importing torch from a slow network disk takes its time."""
 _TOOL_SECONDS = 20.0
 _MIB = 2**20
+_IDLE_MIB = 1000
+"""What a driver may take of a card's memory by itself is less."""
 _GPU_FIELDS = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem")
 _THROTTLE_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """The second is what older drivers call it."""
@@ -167,6 +169,12 @@ def device_activity(card: str = "") -> Activity:
     busy, mask = values
     throttled = ", ".join(_throttle_reasons(mask, _DISTURBANCES) or ())
     return Activity(int(busy) / 100.0 if busy.isdigit() else 0.0, throttled)
+
+
+def is_idle(card: str) -> bool:
+    """Whether nobody uses a card, as far as nvidia-smi tells."""
+    busy, used, *_ = (*_asked_of_gpu("utilization.gpu", "memory.used", card=card), "", "")
+    return busy == "0" and used.isdigit() and int(used) < _IDLE_MIB
 
 
 def model_of(card: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 
@@ -28,18 +29,20 @@ def run_beside(groups: Sequence[Group]) -> list[list[Ran]]:
     calls = [call for group in groups for call in group.runner.calls(group.runs)]
     starts = [sum(len(group.runs) for group in groups[:at]) for at in range(len(groups))]
 
-    def conduct(over: Callable[[int], bool]) -> None:
-        threads = [
-            threading.Thread(target=group.conduct, args=(partial(_shifted, over, start),), daemon=True)
-            for group, start in zip(groups, starts, strict=True)
-        ]
-        for thread in threads:
-            thread.start()
-        # Where this is interrupted, the runs are ended, and with them what conducts them.
-        for thread in threads:
-            thread.join()
+    pool = ThreadPoolExecutor(len(groups))
 
-    found = together(calls, len(calls), conduct)
+    def conduct(over: Callable[[int], bool]) -> None:
+        for done in [
+            pool.submit(group.conduct, partial(_shifted, over, start))
+            for group, start in zip(groups, starts, strict=True)
+        ]:
+            done.result()
+
+    try:
+        found = together(calls, len(calls), conduct)
+    finally:
+        # By now all runs have ended, on Ctrl-C as well, so that nobody has anything to conduct.
+        pool.shutdown()
     return [
         group.runner.repeated(group.runs, found[start : start + len(group.runs)])
         for group, start in zip(groups, starts, strict=True)

@@ -30,6 +30,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found = {"0": "NVIDIA H100", "1": "NVIDIA H100"}
     monkeypatch.setattr(cards, "gpus_of_this_machine", lambda: list(found))
     monkeypatch.setattr(machine, "model_of", lambda card: found[card])
+    monkeypatch.setattr(machine, "is_idle", lambda card: "busy" not in found[card])
     monkeypatch.setattr("perfmod.seats._cores", lambda: list(range(16)))
     return found
 
@@ -40,6 +41,8 @@ def test_cards_of_one_model_are_used(models: dict[str, str]) -> None:
     assert cards.seats(REQUEST, FIRST) == (), "too few cores for each"
     del models["2"], models["3"]
     models["1"] = "NVIDIA A100"
+    assert cards.seats(REQUEST, FIRST) == ()
+    models["1"] = "NVIDIA H100, busy"
     assert cards.seats(REQUEST, FIRST) == ()
     del models["1"]
     assert cards.seats(REQUEST, FIRST) == ()

@@ -6,9 +6,12 @@ import json
 import os
 import sys
 import textwrap
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from verify_workshop import Workshop, job
 
 from perfmod.seats import Seat
 from perfmod.verify.calling import Call
@@ -17,6 +20,7 @@ from perfmod.verify.laboratory import PLAIN, Laboratory
 from perfmod.verify.request import Request
 from perfmod.verify.running import Runner
 from perfmod.verify.scratch import Scratch
+from perfmod.verify.seated_runs import Group, run_beside
 from perfmod.verify.sides import ORIGINAL, Side
 from perfmod.verify.tree import Tree
 
@@ -65,7 +69,7 @@ def test_each_group_has_its_own_cores(tmp_path: Path, forks: bool) -> None:
     ]
     assert all(group[0].records[0]["window_steps"] >= 10 for group in found)
     seen = [json.loads(path.read_text("utf-8")) for path in sorted(told.iterdir())]
-    assert sorted(tuple(own) for own, _ in seen) == sorted([*[seats[0].cores] * 3, *[seats[1].cores] * 2])
+    assert sorted(tuple(own) for own, _ in seen) == sorted([seat.cores for seat in seats for _ in range(2)])
     assert {visible for _, visible in seen} == {""}
     assert sorted(os.sched_getaffinity(0)) == cores
 
@@ -87,6 +91,29 @@ def test_watched_runs_take_whichever_seat_is_free(tmp_path: Path) -> None:
     assert all(trace.losses() == first.losses() for trace in others)
     seen = {tuple(json.loads(path.read_text("utf-8"))[0]) for path in told.iterdir()}
     assert seen == {seat.cores for seat in seats}
+
+
+def test_a_conductor_that_fails_ends_the_runs_of_all(workshop: Workshop) -> None:
+    workshop.write("import time; time.sleep(60)")
+    ended = []
+
+    def fails(_over: Callable[[int], bool]) -> None:
+        time.sleep(0.5)
+        raise OSError("no space left")
+
+    def waits(over: Callable[[int], bool]) -> None:
+        while not over(0):
+            time.sleep(0.05)
+        ended.append(over(0))
+
+    with Scratch.temporary() as scratch:
+        runner = Runner(scratch, workshop.call(), forks=False)
+        groups = [Group(runner, [(workshop.side(), job())], conduct) for conduct in (fails, waits)]
+        began = time.monotonic()
+        with pytest.raises(OSError, match="no space left"):
+            run_beside(groups)
+    assert ended == [True]
+    assert time.monotonic() - began < 30
 
 
 def test_a_seat_shows_one_card(tmp_path: Path) -> None:
