@@ -70,7 +70,7 @@ SAVED = SCRIPT.format(
 NORMALISED = SCRIPT.format(**{**USUAL, "layers": "nn.Linear(6, 12), nn.BatchNorm1d(12), nn.Linear(12, 3)"})
 UNWRAPPED = NORMALISED.replace("model = nn.Data", "if torch.cuda.device_count() > 1:\n    model = nn.Data")
 UNEVEN = SCRIPT.format(**{**USUAL, "count": "31"})
-WRAPPED = re.compile(r"model = nn\.parallel\.DistributedDataParallel\((.|\n)*?\n\)")
+WRAPPED = re.compile(r"model = nn\.parallel\.DistributedDataParallel\((.|\n)*?\n *\)")
 
 
 def rewritten(code: str) -> str:
