@@ -53,7 +53,7 @@ class Predicate(str, enum.Enum):
     )
     NORMALISES_BY_PART = (
         "normalises-by-part",
-        "batch normalisation may use the statistics of each process's part of a batch, as DataParallel does",
+        "batch normalisation may use the statistics of every N-th sample of a batch, and no longer those of neighbours",
     )
 
 

@@ -16,7 +16,6 @@ from perfmod.errors import ExitCode, Failure, Interrupted, UsageMistake, explain
 from perfmod.migrate import targets
 from perfmod.migrate.campaign import Campaign
 from perfmod.migrate.engines.local import LocalEngine
-from perfmod.migrate.engines.seats import gpus_of_this_machine
 from perfmod.migrate.jobs import Engine
 from perfmod.migrate.lock import locked
 from perfmod.migrate.overview import overview
@@ -38,6 +37,7 @@ from perfmod.report.output import console, write_file, write_result
 from perfmod.report.text import render_notes
 from perfmod.report.wording import counted
 from perfmod.roots import from_here, shown
+from perfmod.seats import gpus_of_this_machine
 
 _SUFFIXES = {"html": "html", "markdown": "md", "json": "json", "csv": "csv", "parquet": "parquet"}
 _ALWAYS = ("html", "markdown", "json", "csv")

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,6 +24,7 @@ from perfmod.errors import Failure
 from perfmod.migrate.jobs import LOG, NO_ROOM, OUT, RESULT, Done, Ending, Job
 from perfmod.migrate.relatives import MARK, Relatives
 from perfmod.roots import shown
+from perfmod.seats import on_cores
 
 HALF_A_LOG: Final = 2**20
 """Bytes of output that are kept of the beginning, and as many of the end."""
@@ -62,7 +63,7 @@ def execute(
     try:
         _clear(job.folder)
         log = (job.folder / LOG).open("wb", buffering=0)
-        with log, _on(cores):
+        with log, on_cores(cores):
             process = subprocess.Popen(
                 _command(job),
                 cwd=job.folder,
@@ -112,20 +113,6 @@ def _clear(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(folder / OUT)
-
-
-@contextlib.contextmanager
-def _on(cores: Sequence[int]) -> Iterator[None]:
-    """What this thread starts meanwhile runs on these processors: set before it runs, so that it sees no others."""
-    if not cores or not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    usual = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, usual)
 
 
 class _Over(enum.Enum):

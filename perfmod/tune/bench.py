@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -43,35 +43,50 @@ class Bench:
     def __call__(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
         """The trials of stacks, as far as there is time for them; of the first group, in any case."""
         found: dict[Stack, Trial] = {}
-        for group, is_compiled in self._groups(stacks):
+        for groups, is_compiled in self._rounds(stacks, at_hand):
             # A search that has tried nothing says nothing, however short its budget is.
             if self._has_tried and time.monotonic() + self._longest[is_compiled] > self.deadline:
                 continue
             self._has_tried = True
             began = time.monotonic()
-            found.update((trial.stack, trial) for trial in self._group(group, at_hand))
+            found.update((trial.stack, trial) for trial in self._tried(groups, at_hand))
             self._longest[is_compiled] = time.monotonic() - began
         return list(found.values())
 
-    def _groups(self, stacks: Sequence[Stack]) -> list[tuple[list[Stack], bool]]:
-        """Those that compile wait for each other, and nobody else for them."""
-        width = max(1, min(self.prover.lab.at_once(), _WIDEST) - 1)
-        groups = []
+    def _rounds(self, stacks: Sequence[Stack], at_hand: bool) -> Iterator[tuple[list[list[Stack]], bool]]:
+        """The groups that are timed at the same time; those that compile wait for each other, and nobody for them.
+
+        Each card has a group, with the original. Loaders get all processors, because what they bring depends on these.
+        """
+        lab = self.prover.lab
+        seats = lab.seats if at_hand else ()
+        at_once = lab.on(seats[0]).at_once() if seats else lab.at_once()
+        widest = max(1, min(at_once, _WIDEST) - 1)
         for is_compiled in (False, True):
             some = [stack for stack in stacks if (COMPILE in stack.codes) is is_compiled]
-            groups += [(some[at : at + width], is_compiled) for at in range(0, len(some), width)]
-        return groups
+            # Few stacks are spread over all cards.
+            width = min(widest, -(-len(some) // max(1, len(seats)))) if some else widest
+            groups = [some[at : at + width] for at in range(0, len(some), width)]
+            beside = max(1, len(seats))
+            for at in range(0, len(groups), beside):
+                yield groups[at : at + beside], is_compiled
 
-    def _group(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
+    def _tried(self, groups: Sequence[Sequence[Stack]], at_hand: bool) -> list[Trial]:
         lab = self.prover.lab
         left = max(0.0, self.deadline - time.monotonic())
-        lab.progress(f"trials; {left:.0f} s left for them: {', '.join(map(str, stacks))}")
-        sides = [self.prover.original, *map(self.side, stacks)]
-        (original, _), *others = lab.time_by_turns(sides, BATCHES if at_hand else 0)
+        named = ", ".join(str(stack) for group in groups for stack in group)
+        lab.progress(f"trials; {left:.0f} s left for them: {named}")
+        sides = [[self.prover.original, *map(self.side, group)] for group in groups]
+        batches = BATCHES if at_hand else 0
+        if lab.seats and at_hand:
+            timed = lab.time_beside(sides, batches)
+        else:
+            timed = [[ran for ran, _ in lab.time_by_turns(each, batches)] for each in sides]
         trials = []
-        for stack, (ran, _) in zip(stacks, others, strict=True):
-            trials.append(_trial(stack, at_hand, original, ran))
-            self.done(trials[-1])
+        for group, (original, *others) in zip(groups, timed, strict=True):
+            for stack, ran in zip(group, others, strict=True):
+                trials.append(_trial(stack, at_hand, original, ran))
+                self.done(trials[-1])
         return trials
 
     def side(self, stack: Stack) -> Side:

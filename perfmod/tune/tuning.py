@@ -24,6 +24,7 @@ from perfmod.transforms.policy import HalfType
 from perfmod.tune import sizes
 from perfmod.tune.advice import advice, of_chosen_batch, of_switches
 from perfmod.tune.bench import Bench
+from perfmod.tune.cards import seats
 from perfmod.tune.journal import Journal, Premises, Proof, digest
 from perfmod.tune.result import Offer, Row, Tuning
 from perfmod.tune.search import NO_TIME, Search, Trial
@@ -166,6 +167,8 @@ class _Tuner:
             usable_cpus(),
             patient=self.terms.steps is not None,
         )
+        lab = self.verification.lab
+        lab.seats = seats(self.request, lab.first)
         deadline = self._began + self._for_trials()
         bench = Bench(space, self.verification.prover, deadline, self.journal.note_trial)
         search = Search(space, bench, profile.bound, self.journal.known, self.terms.steps)

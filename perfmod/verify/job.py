@@ -79,8 +79,9 @@ class Job:
             parameters); 0 where optimizers step.
         bare: E-run: the script calls no module that has parameters: what is done to the inputs of modules and to what
             they compute is done to batches and to all that follows them.
-        spread: E-run: the original is one process, and its batches are spread over those of the other version: what
-            one shuffles comes in the order of the others' samplers, and samples are told apart.
+        spread: E-run: the original is one process, and its batches are spread over so many of the other version: what
+            one shuffles comes in the order of the others' samplers, samples are told apart, and a `DataParallel` splits
+            batches as they are split for the processes; 0 where both sides have as many processes.
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
         horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
@@ -123,7 +124,7 @@ class Job:
     epoch: int = 0
     by_hand: int = 0
     bare: bool = False
-    spread: bool = False
+    spread: int = 0
     states: str = ""
     writes_states: bool = False
     handed: tuple[int, ...] = ()

@@ -10,11 +10,13 @@ from typing import Any
 from attrs import Factory, asdict, define, evolve, field, frozen
 
 from perfmod.parallel import usable_cpus
+from perfmod.seats import Seat
 from perfmod.verify.job import Job, Mode, Point
 from perfmod.verify.load import Load, Meter
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran, Runner, Unobserved
 from perfmod.verify.schedule import ROUNDS
+from perfmod.verify.seated_runs import Group, run_beside, run_on_any
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
 from perfmod.verify.turns import COUNT, Turns
@@ -89,6 +91,9 @@ class Laboratory:
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
         longest: steps of the runs in which no state is handed over; 0 where none are to be made.
+        cpus: processors that its runs may use.
+        seats: cards of one model, with cores of their own, on which E-runs are made and groups are timed beside each
+            other; empty where all runs take their turns on the card that the script sees first.
     """
 
     runner: Runner
@@ -103,7 +108,10 @@ class Laboratory:
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
     longest: int = Factory(lambda self: _drawn_course(self.request), takes_self=True)
+    cpus: int = Factory(usable_cpus)
+    seats: tuple[Seat, ...] = ()
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
+    _runners: dict[Seat, Runner] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
     def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, beside: Sequence[Side] = ()) -> list[Ran]:
@@ -119,7 +127,7 @@ class Laboratory:
         if not self.first:
             limit = self.request.timeout
             self.progress(f"first runs; how long they take is not known yet: {len(jobs)} of at most {limit:g} s each")
-        found = self.runner.run_all(jobs, self.at_once())
+        found = self._run_all(jobs)
         self._repeat_without_states(jobs, found)
         if not self.first and self._learns_from(found[0]):
             self._states.clear()
@@ -131,6 +139,13 @@ class Laboratory:
             self.first = found[0].records[0]
             self.by_hand = self.by_hand and _passes_in_a_step(self.first)
         return found
+
+    def _run_all(self, jobs: Sequence[tuple[Side, Job]]) -> list[Ran]:
+        """Side by side, on all seats where there are any."""
+        if not self.seats:
+            return self.runner.run_all(jobs, self.at_once())
+        labs = [self.on(seat) for seat in self.seats]
+        return run_on_any([lab.runner for lab in labs], labs[0].at_once(), jobs)
 
     def look(self, side: Side, points: Sequence[Point]) -> Ran:
         """A run that is compared with none: it answers what is asked about values in its code."""
@@ -154,12 +169,36 @@ class Laboratory:
 
         With batches at hand, they are timed without their loaders.
         """
-        turns = Turns(self.runner.scratch.states(), len(sides))
+        turns, jobs = self._by_turns(sides, batches_at_hand)
+        return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
+
+    def time_beside(self, groups: Sequence[Sequence[Side]], batches_at_hand: int) -> list[list[Ran]]:
+        """Groups of T-runs, each of them timed by turns on a seat of its own; not more than there are seats.
+
+        Times are to be compared within a group only. What a run had beside it cannot be told apart from other groups.
+        """
+        seated = []
+        for seat, sides in zip(self.seats, groups, strict=False):
+            lab = self.on(seat)
+            turns, jobs = lab._by_turns(sides, batches_at_hand, "" if seat.is_stand_in else seat.gpu)
+            seated.append(Group(lab.runner, jobs, turns.conduct))
+        return run_beside(seated)
+
+    def on(self, seat: Seat) -> Laboratory:
+        """One like this for runs on a seat."""
+        if seat not in self._runners:
+            self._runners[seat] = self.runner.seated(seat)
+        return evolve(self, runner=self._runners[seat], cpus=len(seat.cores) or self.cpus, seats=())
+
+    def _by_turns(
+        self, sides: Sequence[Side], batches_at_hand: int, card: str = ""
+    ) -> tuple[Turns, list[tuple[Side, Job]]]:
+        turns = Turns(self.runner.scratch.states(), len(sides), card)
         warm_up, window = _SECONDS_OF_TURNS[bool(batches_at_hand)]
         lengths = {"warmup_seconds": warm_up, "window_seconds": window, "window_steps": _STEPS_OF_A_TURN}
         shared = {"turns": str(turns.folder), "turn_count": COUNT, "batches_at_hand": batches_at_hand}
         jobs = [(side, self._job(Mode.TIMING, place=place, **lengths, **shared)) for place, side in enumerate(sides)]
-        return list(zip(self.runner.run_all(jobs, len(jobs), turns.conduct), turns.loads(), strict=True))
+        return turns, jobs
 
     def time_larger(self, side: Side, batches_at_hand: int, batch_times: int) -> Ran:
         """A T-run with batches at hand, each `batch_times` its size; nothing else of ours goes on."""
@@ -241,8 +280,12 @@ class Laboratory:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
         if mode is Mode.EQUALITY or "turns" in fields:
             fields["threads"] = self._threads()
-        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self.request.spread}
+        fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self._processes()}
         return Job(mode, Path(), Path(), self.request.device, by_hand=by_hand, bare=self.bare, **fields)
+
+    def _processes(self) -> int:
+        """Those that the batches of the original, which is one process, are spread over; 0 for none."""
+        return self.request.nproc or 0 if self.request.spread else 0
 
     def at_once(self) -> int:
         """How many E-runs fit side by side, judged by the first. They may crowd the processors: nobody times them."""
@@ -260,7 +303,7 @@ class Laboratory:
         """How many runs may go on beside each other for all that the processors allow."""
         # On the CPU a run alone keeps half of them busy.
         each = 4 if self.request.device == "cpu" else 2
-        return max(1, min(usable_cpus() // each, _MOST_AT_ONCE))
+        return max(1, min(self.cpus // each, _MOST_AT_ONCE))
 
     def _threads(self) -> int:
         """Those of an operation in a run that may have others beside it; not judged by the first run.
@@ -269,7 +312,7 @@ class Laboratory:
         """
         most = self._most_at_once()
         alone = most == 1 or self.request.nproc is not None
-        return 0 if alone else max(1, usable_cpus() // most)
+        return 0 if alone else max(1, self.cpus // most)
 
 
 def _steps_by_hand(ran: Ran) -> bool:

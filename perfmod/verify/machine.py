@@ -27,6 +27,8 @@ _PROBE_SECONDS = 180.0
 """Importing torch from a slow network disk takes its time."""
 _TOOL_SECONDS = 20.0
 _MIB = 2**20
+_IDLE_MIB = 1000
+"""What a driver may take of a card's memory by itself is less."""
 _GPU_FIELDS = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "clocks.max.mem")
 _THROTTLE_FIELDS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 """The second is what older drivers call it."""
@@ -159,9 +161,9 @@ class Activity:
     throttled: str = ""
 
 
-def device_activity() -> Activity:
-    """As nvidia-smi says; nothing where it says nothing."""
-    values = _asked_of_gpu("utilization.gpu")
+def device_activity(card: str = "") -> Activity:
+    """Of a card, or of the one that a script sees first; as nvidia-smi says, nothing where it says nothing."""
+    values = _asked_of_gpu("utilization.gpu", card=card)
     if not values:
         return Activity()
     busy, mask = values
@@ -169,10 +171,21 @@ def device_activity() -> Activity:
     return Activity(int(busy) / 100.0 if busy.isdigit() else 0.0, throttled)
 
 
-def _asked_of_gpu(*fields: str) -> list[str]:
+def is_idle(card: str) -> bool:
+    """Whether nobody uses a card, as far as nvidia-smi tells."""
+    busy, used, *_ = (*_asked_of_gpu("utilization.gpu", "memory.used", card=card), "", "")
+    return busy == "0" and used.isdigit() and int(used) < _IDLE_MIB
+
+
+def model_of(card: str) -> str:
+    """The name of a card's model; empty where nvidia-smi does not tell."""
+    return next(iter(_asked_of_gpu("name", card=card)), "")
+
+
+def _asked_of_gpu(*fields: str, card: str = "") -> list[str]:
     """The values of fields, and at last the mask of what holds the clocks down."""
     # The first one, if several are visible; a name like GPU-d1a2... is understood as well.
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    visible = card or os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     for throttle in _THROTTLE_FIELDS:
         asked = ",".join((*fields, throttle))
         said = _said("nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader,nounits", f"--id={visible or 0}")

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from attrs import evolve, field, frozen
 
 from perfmod.errors import Failure, explain
+from perfmod.seats import Seat, environment_of, on_cores
 from perfmod.verify.calling import Call, CallInCopy
 from perfmod.verify.disguise import Disguise
 from perfmod.verify.failures import NOT_ALONE, Circumstances, Trouble, cannot_start, diagnose, trains
@@ -100,6 +101,7 @@ class Runner:
         timeout: seconds for one run.
         sample_memory: whether to watch the processes' memory.
         forks: whether runs are forked, as far as they can be.
+        cores: that they run on; empty for those of this process.
     """
 
     scratch: Scratch
@@ -107,6 +109,7 @@ class Runner:
     timeout: float = 600.0
     sample_memory: bool = True
     forks: bool = True
+    cores: tuple[int, ...] = ()
     _harness: Disguise = field(init=False)
     _template: Template = field(init=False)
 
@@ -135,16 +138,28 @@ class Runner:
 
         `conduct` is called once all were begun. A run that fails for want of what the others use is repeated alone.
         """
-        found = _together([partial(self._run, side, job) for side, job in runs], concurrency, conduct)
-        if concurrency > 1:
-            for number, (ran, (side, job)) in enumerate(zip(found, runs, strict=True)):
-                if ran.trouble is not None and ran.trouble.kind in NOT_ALONE:
-                    found[number] = self.run(side, job)
-        return found
+        found = together(self.calls(runs), concurrency, conduct)
+        return self.repeated(runs, found) if concurrency > 1 else found
+
+    def seated(self, seat: Seat) -> Runner:
+        """One whose runs have a card, or a stand-in for one, and its processor cores to themselves."""
+        environment = environment_of([seat.gpu], self.call.environment)
+        return evolve(self, call=evolve(self.call, environment=environment), cores=seat.cores)
+
+    def calls(self, runs: Sequence[tuple[Side, Job]]) -> list[Callable[[threading.Event], Ran]]:
+        """What makes them, for `together`."""
+        return [partial(self.run_on_cores, side, job) for side, job in runs]
+
+    def repeated(self, runs: Sequence[tuple[Side, Job]], found: Sequence[Ran]) -> list[Ran]:
+        """What runs beside each other gave, with those repeated alone that failed for want of what the others use."""
+        again = [ran.trouble is not None and ran.trouble.kind in NOT_ALONE for ran in found]
+        return [
+            self.run(*run) if is_repeated else ran for run, ran, is_repeated in zip(runs, found, again, strict=True)
+        ]
 
     def unobserved(self, sides: Sequence[Side], job: Job, seconds: float, concurrency: int) -> list[Unobserved]:
         """Run sides with nothing of the harness in their processes, as `run_all` does it. Raises like `run`."""
-        return _together([partial(self._unobserved, side, job, seconds) for side in sides], concurrency)
+        return together([partial(self._unobserved, side, job, seconds) for side in sides], concurrency)
 
     def _unobserved(self, side: Side, job: Job, seconds: float, cancelled: threading.Event) -> Unobserved:
         with self.scratch.room() as room:
@@ -166,6 +181,11 @@ class Runner:
             text = printed.read_text("utf-8", "replace") if printed.exists() else ""
         whole = text if ended.how is End.EXITED else text.rpartition("\n")[0]
         return Unobserved(ended.how is End.EXITED and ended.code != 0, ended.how is not End.EXITED, whole)
+
+    def run_on_cores(self, side: Side, job: Job, cancelled: threading.Event) -> Ran:
+        """Make a run in this thread, until it is cancelled."""
+        with on_cores(self.cores):
+            return self._run(side, job, cancelled)
 
     def _run(self, side: Side, job: Job, cancelled: threading.Event) -> Ran:
         with self.scratch.room() as room:
@@ -231,7 +251,7 @@ class _Cancelled(Exception):
     """Another run failed, or the user has had enough; nobody asks for this one's result."""
 
 
-def _together(
+def together(
     calls: Sequence[Callable[[threading.Event], T]], concurrency: int, conduct: Conduct | None = None
 ) -> list[T]:
     """The results of calls, up to `concurrency` at a time. Each is given the event that tells it to end at once."""

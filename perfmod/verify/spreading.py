@@ -1,7 +1,8 @@
 """Did several processes, each with its part of every batch, train as one process did with the whole?
 
 What they computed is put together: their losses are averaged, their parts of a batch are one batch, and what any of
-them printed or saved counts. The gradients that a process steps along, its parameters and its optimizer's states have
+them printed or saved counts, and of buffers those of the first one, which all take over before the next step. The
+gradients that a process steps along, its parameters and its optimizer's states have
 to be the original's in each of them.
 """
 
@@ -40,8 +41,8 @@ def judge_spread(
     normalising = next((key for key in original.snapshot("buffers", 0) if key.endswith("running_mean")), None)
     if normalising is not None and judged.verdict is not Verdict.PROVEN:
         reason = (
-            f"one process with whole batches cannot be compared: the model normalises by the statistics of a batch "
-            f"({shown(normalising)}), of which each process has its part only"
+            f"one process cannot be compared with several: the model normalises by the statistics of a batch "
+            f"({shown(normalising)}), of which each process has its part, and it may not be under DataParallel here"
         )
         judged = evolve(judged, verdict=Verdict.INCONCLUSIVE, reason=reason)
     samples, parameters = _compare_samples(original, ranks), _compare_parameters(ranks)
@@ -60,8 +61,15 @@ def _put_together(original: Trace, ranks: Sequence[Trace]) -> list[Trace]:
     saved = [event for rank in ranks for event in rank.events if isinstance(event, Saved)]
     printed = "".join(rank.printed for rank in ranks)
     samples = sum(rank.samples for rank in ranks)
+    buffers = {key: tensors for key, tensors in ranks[0].snapshots.items() if key[0].startswith("buffers")}
     return [
-        evolve(rank, events=(*batches, *_with_losses(rank, means), *saved), samples=samples, printed=printed)
+        evolve(
+            rank,
+            snapshots={**rank.snapshots, **buffers},
+            events=(*batches, *_with_losses(rank, means), *saved),
+            samples=samples,
+            printed=printed,
+        )
         for rank in ranks
     ]
 

@@ -30,11 +30,13 @@ class Turns:
     Attributes:
         folder: in which the runs and this process tell each other how far they are.
         runs: how many there are.
+        card: which they use; the one that a script sees first where it is empty.
         meters, throttled: of each run, what went on beside its turns, and what held the clocks down in them.
     """
 
     folder: Path
     runs: int
+    card: str = ""
     meters: list[Meter] = Factory(lambda self: [Meter() for _ in range(self.runs)], takes_self=True)
     throttled: list[str] = Factory(lambda self: [""] * self.runs, takes_self=True)
 
@@ -60,7 +62,7 @@ class Turns:
             (self.folder / f"{place}-{number}.go").touch()
             # While the run warms up again, for as long as this takes: an idle GPU's clocks tell nothing.
             if number == 0:
-                self.throttled[place] = machine.device_activity().throttled
+                self.throttled[place] = machine.device_activity(self.card).throttled
             (self.folder / f"{place}-{number}.open").touch()
             self._await(place, number + 1, over)
 

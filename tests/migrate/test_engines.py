@@ -21,11 +21,11 @@ import pytest
 from perfmod.errors import Failure
 from perfmod.migrate import execution
 from perfmod.migrate.engines.local import LocalEngine
-from perfmod.migrate.engines.seats import divided, gpus_of_this_machine
 from perfmod.migrate.execution import execute
 from perfmod.migrate.jobs import LOG, OUT, RESULT, Done, Ending, Job
 from perfmod.migrate.results import Analysis, Cause, Outcome, Refused
 from perfmod.migrate.work import read_result
+from perfmod.seats import divided, gpus_of_this_machine
 
 
 @pytest.fixture(autouse=True)

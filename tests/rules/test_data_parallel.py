@@ -246,10 +246,47 @@ def test_what_keeps_a_script(parts: dict[str, str], reason: str) -> None:
     assert reason in result.refused[0].reason, result.refused[0].reason
 
 
-def test_batch_normalisation_is_a_question() -> None:
-    code = FLAT.format(**USUAL).replace("nn.ReLU()", "nn.BatchNorm1d(12)")
+@pytest.mark.parametrize("order", ["", ", shuffle=False", ", shuffle=first"])
+def test_batch_normalisation_of_samples_in_order_is_a_question(order: str) -> None:
+    code = FLAT.format(**{**USUAL, "loader": f"DataLoader(samples, batch_size=8{order})", "extra": "first = True"})
+    code = code.replace("nn.ReLU()", "nn.BatchNorm1d(12)")
     assert rewritten(code).after == code.encode()
     assert rewritten(code, unsafe=True).after != code.encode()
+
+
+SPLIT = """\
+import torch
+import torch.nn as nn
+
+
+class DataParallel(nn.Module):
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        first = self.module(x[0::2])
+        copies = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        second = torch.func.functional_call(self.module, copies, (x[1::2],))
+        return torch.stack([first, second], dim=1).flatten(0, 1)
+"""
+"""On the CPU, what DataParallel does on two devices with the samples that a sampler gives to two processes."""
+
+
+def test_batch_normalisation_of_shuffled_samples_is_that_of_dataparallel(tmp_path: Path) -> None:
+    (tmp_path / "split.py").write_text(SPLIT, encoding="utf-8")
+    layers = "nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU()"
+    shuffled, original = (
+        code.replace("nn.Linear(6, 12), nn.ReLU()", layers).replace("parameters():", "state_dict().values():")
+        for code in (SHUFFLED, IN_THE_ORDER_OF_THE_SAMPLER)
+    )
+    expected = numbers(printed(original.replace("nn.DataParallel", "__import__('split').DataParallel"), tmp_path))
+    whole = numbers(printed(original, tmp_path))
+    result = rewritten(shuffled)
+    assert result.applied, [finding.reason for finding in result.refused]
+    found = numbers(printed(result.after.decode(), tmp_path, 2))
+    assert found == pytest.approx(expected, rel=2e-4, abs=2e-6)
+    assert found != pytest.approx(whole, rel=2e-4, abs=2e-6)
 
 
 def test_a_model_that_is_parallel_on_cuda_is_so_in_several_processes(tmp_path: Path) -> None:

@@ -59,6 +59,8 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
             name = dotted(call.func).rpartition(".")[2]
             if name in _DISTRIBUTED:
                 return Obstacle(call, f"`{name}` makes every step talk to other processes")
+            if name == "DataParallel":
+                return Obstacle(call, "`DataParallel` gives parts of every step to other devices")
             if name in _HOOKS:
                 return Obstacle(call, "the Python code of a hook would run only once")
     return None

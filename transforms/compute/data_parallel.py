@@ -20,14 +20,20 @@ What a step computes from its batch, other than its mean loss, hits and numbers 
 such scripts stay as they are, with the line. So do scripts of several files, losses that are no mean over samples,
 gradients that are added up, downloads, and log files.
 
+Batch normalisation uses the statistics of a process's part of the batch, as it uses those of a GPU's part under
+`DataParallel`, and running statistics are those of the first part. With as many processes as there were GPUs, parts
+have the same size; `SyncBatchNorm`, which uses those of the whole batch, would be another training, and is not written.
+The parts hold other samples: every N-th of a batch instead of neighbours. Where the loader shuffles, this is another
+draw. Where it does not, neighbours may be alike, and it is a question.
+
 A model with parameters that no loss depends on cannot be seen: `DistributedDataParallel` raises an error in the second
 step, and takes `find_unused_parameters=True`. Where the script sets a seed, random augmentation and dropout draw the
 same numbers in each process. Each process has as many workers as the loader asks for.
 
 This rule is young: its rewrites were run with two processes on the CPU, through `gloo`, and not yet on several GPUs.
 `perfmod verify train.py --nproc 2 --select PM311` runs the original in one process and the rewritten script in two, and
-compares losses, gradients, parameters and the samples of each batch; it cannot tell for a model that normalises by the
-statistics of a batch. `perfmod tune` does not try it.
+compares losses, gradients, parameters and the samples of each batch; under `DataParallel` it splits the batches of the
+original, too, so that batch normalisation is compared as well. `perfmod tune` does not try it.
 """
 
 from __future__ import annotations
@@ -41,12 +47,12 @@ from perfmod.transforms.compute._spread_parts import parts
 from perfmod.transforms.compute._spread_program import DATA_PARALLEL, NotSpread
 from perfmod.transforms.compute._spread_reports import reports
 from perfmod.transforms.compute._spread_start import start_edits
+from perfmod.transforms.compute._spread_statistics import normalising, questions
 from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Question, Safety, Status
-from perfmod.transforms.questions import Predicate
-from perfmod.transforms.rule import Rule, question
+from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
+from perfmod.transforms.rule import Rule
 from perfmod.transforms.writing import insert_after_statement
 
 _SUM = '''\
@@ -56,7 +62,6 @@ def sum_of_processes(value):
     dist.all_reduce(value)
     return value
 '''
-_NORMALISED_BY_LIBRARY = ("torchvision.models.", "timm.")
 
 
 class DataParallel(Rule):
@@ -78,7 +83,9 @@ class DataParallel(Rule):
         "Shuffled samples come in another order, which the sampler draws from a seed of its own, and dropout draws "
         "other numbers. Where the number of samples is not a multiple of the number of processes, the last batch of "
         "an epoch gets some samples twice; with `drop_last=True`, those left over are dropped. Without shuffling and "
-        "random layers, losses and gradients are means of means: equal up to rounding."
+        "random layers, losses and gradients are means of means: equal up to rounding. Batch normalisation takes its "
+        "statistics from other samples of a batch, as many for each GPU; with another number of processes than there "
+        "were GPUs, from more or from fewer."
     )
 
     def check(self, file: FileFacts) -> Iterator[Finding]:
@@ -99,12 +106,13 @@ class DataParallel(Rule):
             line = f"{step.loss} = sum_of_processes({step.loss}) / dist.get_world_size()"
             edits.append(insert_after_statement(file.source, step.backward, line))
         edits += reports(file, found)
-        asked = _questions(file)
+        made = normalising(file)
+        asked = questions(file, found, made)
         return self.found(
             file,
             call,
             "batch statistics stay those of each device's part of a batch"
-            if asked
+            if made is not None
             else "the loss is a mean over samples, and nothing else of a step leaves its process",
             _joined(edits),
             safety=Safety.UNSAFE if asked else None,
@@ -122,12 +130,3 @@ def _joined(edits: Sequence[Edit]) -> list[Edit]:
             inserted[edit.start] = inserted.get(edit.start, "") + edit.replacement
     others = [edit for edit in edits if edit.start != edit.end]
     return [*others, *(Edit(at, at, text, edits[0].path) for at, text in inserted.items())]
-
-
-def _questions(file: FileFacts) -> Sequence[Question]:
-    """What has to be answered of models that normalise by the statistics of a batch."""
-    for made in find_all(file.tree.module, cst.Call):
-        name = file.qualified(made) or ""
-        if "BatchNorm" in name or name.startswith(_NORMALISED_BY_LIBRARY):
-            return [question(file, Predicate.NORMALISES_BY_PART, made)]
-    return []

@@ -43,7 +43,9 @@ backward pass in the `if`. Where they are zeroed elsewhere, or something looks a
 
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
 count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
-waits. Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device.
+waits. Trainings on several GPUs stay as they are: `DistributedDataParallel` and its like talk to other processes in
+every step, and `DataParallel` gives parts of it to other devices. Optimizers of the Adam family get `fused=True` and
+`capturable=True`, which keep their counts on the device.
 
 This rule is young: its rewrites were run on the CPU, where the step is called as it is, and not yet on a GPU. `perfmod
 verify` counts replayed steps and compares what each leaves behind, which was not run on a GPU either, so that `perfmod

@@ -32,11 +32,11 @@ from perfmod.errors import Failure, UsageMistake
 from perfmod.migrate.engines.local import LocalEngine
 from perfmod.migrate.engines.packing import packed, unpack_results
 from perfmod.migrate.engines.remote import CORES
-from perfmod.migrate.engines.seats import division, environment_of, lack_of
 from perfmod.migrate.jobs import LOG, OUT, RESULT, Done, Ending, Job
 from perfmod.migrate.results import Cause, Outcome, Refused
 from perfmod.migrate.work import write_result
 from perfmod.roots import shown
+from perfmod.seats import division, environment_of, lack_of
 
 STATIC, GPU = "static", "GPU"
 """Resources of workers: for work without GPUs, and GPUs."""

@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from perfmod.migrate.engines.seats import Seat, division, environment_of, lack_of
 from perfmod.migrate.execution import execute
 from perfmod.migrate.jobs import Done, Ending, Job
+from perfmod.seats import Seat, division, environment_of, lack_of
 
 
 class LocalEngine:

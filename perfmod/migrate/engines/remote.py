@@ -17,9 +17,9 @@ from distributed import Worker, get_worker
 from perfmod import __version__
 from perfmod.errors import Failure
 from perfmod.migrate.engines.packing import packed, unpack
-from perfmod.migrate.engines.seats import environment_of, gpus_of_this_machine, lack_of
 from perfmod.migrate.execution import execute
 from perfmod.migrate.jobs import LOG, OUT, RESULT, Done, Ending, Job, Kind
+from perfmod.seats import environment_of, gpus_of_this_machine, lack_of
 
 CORES: Final = "PERFMOD_CORES"
 """The environment variable that tells a worker which processors its pieces may use, separated by commas."""

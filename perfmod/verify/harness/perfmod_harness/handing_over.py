@@ -48,7 +48,7 @@ class HandingOver:
     def __init__(self, job: Job, names: Names) -> None:
         self._folder = Path(job.states) if job.states else None
         self._writes = job.writes_states
-        self._of_one = job.spread
+        self._of_one = bool(job.spread)
         self._wanted = tuple(job.handed)
         self._names = names
         self._steps: tuple[int, ...] | None = None

@@ -34,7 +34,7 @@ class Job:
     epoch: int
     by_hand: int
     bare: bool
-    spread: bool
+    spread: int
     states: str
     writes_states: bool
     handed: list[int]

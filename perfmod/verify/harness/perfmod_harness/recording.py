@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator
 
 import torch
 
-from . import alike, fills, halves, patching, scaling, seeding, short_epochs, spreading, unseen
+from . import alike, fills, halves, parts, patching, scaling, seeding, short_epochs, spreading, unseen
 from .calls import OutermostCalls, has_parameters
 from .compiling import draw_as_eager_code_does, is_compiling
 from .controls import Controls
@@ -61,6 +61,7 @@ def begin(job: Job) -> None:
     Sampling(job.seed, workers).begin()
     if job.spread:
         spreading.begin()
+        parts.begin(job.spread)
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
@@ -104,7 +105,7 @@ class Recorder(Observer):
         self._names = Names()
         self._shelf = Shelf()
         digests = Digests(self._shelf)
-        self._events = Events(digests, self._shelf, by_sample=job.spread)
+        self._events = Events(digests, self._shelf, by_sample=bool(job.spread))
         self._outputs = Outputs(self._watch, self._events)
         self._snapshots = Snapshots(digests, self._names)
         self._states = HandingOver(job, self._names)
@@ -329,6 +330,7 @@ class Recorder(Observer):
         part = {
             **self._counts(),
             "peak_reserved_mib": peak,
+            "devices": _devices(),
             "on_cpu": not _device_was_used(),
             "held_in_half": max(self._held_in_half, halves.held_in_half(self._names.parameters())),
             "printed": self._outputs.printed,
@@ -365,6 +367,13 @@ class Recorder(Observer):
             "replays_unseen": self._replays_unseen(),
             "unrepeatable": list(self._determinism.warned),
         }
+
+
+def _devices() -> list[int]:
+    """The numbers of the GPUs on which there was any tensor."""
+    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return []
+    return [at for at in range(torch.cuda.device_count()) if torch.cuda.max_memory_reserved(at)]
 
 
 def _device_was_used() -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,11 @@ class Seat:
 
     gpu: str
     cores: tuple[int, ...]
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether it has no GPU."""
+        return self.gpu.startswith(STAND_IN)
 
 
 @frozen
@@ -57,6 +63,20 @@ def environment_of(gpus: Iterable[str], environment: Mapping[str, str]) -> dict[
     visible = ",".join(gpu for gpu in gpus if not gpu.startswith(STAND_IN))
     # Indices mean what nvidia-smi counts.
     return {**environment, VISIBLE: visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
+
+@contextlib.contextmanager
+def on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """What this thread starts meanwhile runs on these processors: set before it runs, so that it sees no others."""
+    if not cores or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    usual = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, usual)
 
 
 def lack_of(gpus: int, there: int, where: str) -> str:

@@ -1,0 +1,46 @@
+"""What keeps a step from being recorded where a golden cannot show it: processes have found each other elsewhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice
+
+TRAINING = """\
+import torch
+from torch import nn, optim
+from torch.nn.parallel import DistributedDataParallel
+from torch.distributed.fsdp import FullyShardedDataParallel
+from cluster import join
+
+device = torch.device("cuda", join())
+loader = [torch.randn(8, 4) for _ in range(4)]
+model = {model}
+optimizer = optim.SGD(model.parameters(), lr=0.01)
+for x in loader:
+    x = x.to(device)
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("nn.Linear(4, 1).to(device)", "the recorder is a file of its own"),
+        ("DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes every step"),
+        ("nn.parallel.DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes"),
+        ("FullyShardedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `FullyShardedDataParallel` makes every step"),
+        ("nn.DataParallel(nn.Linear(4, 1).to(device))", "line 9: `DataParallel` gives parts of every step"),
+    ],
+)
+def test_trainings_on_several_devices_stay(model: str, reason: str) -> None:
+    rules = [rule for rule in catalog.rules() if rule.code == "PM314"]
+    code = TRAINING.format(model=model).encode()
+    result = rewrite(code, "train.py", rules, Choice(opted_in=frozenset({"PM314"}), unsafe=True))
+    assert [finding.reason for finding in result.refused if reason in finding.reason]
