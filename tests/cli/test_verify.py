@@ -184,7 +184,13 @@ def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: py
     assert ran.code == ExitCode.OK, ran.out.decode()
     equality = json.loads(ran.out)["equality"]
     assert equality["reason"].startswith("all 2 ranks: without dropout: ")
-    assert any(check["name"] == "parameters of the processes" for check in equality["checks"])
+    held = {check["name"] for check in equality["checks"]}
+    assert {
+        "parameters of the processes",
+        "without dropout: batches",
+        "without dropout: loss curve",
+        "with short epochs",
+    } <= held, held
 
 
 def test_no_gpu(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
