@@ -173,6 +173,7 @@ for epoch in range(2):
 """
 
 
+@pytest.mark.long
 def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "rules", RULES)
     write("train.py", DATA_PARALLEL)

@@ -181,6 +181,7 @@ def always(*shown: Case | Wrong) -> list[object]:
     return [pytest.param(each, marks=[] if each in quick else pytest.mark.exhaustive, id=str(each)) for each in shown]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", always(*CASES))
 def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Bench) -> None:
     first, second = bench.twice(case)
@@ -206,6 +207,7 @@ def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Ben
     assert verdict(first, second, second, Numerics.BITWISE).verdict is Verdict.PROVEN
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", always(*WRONG))
 def test_a_training_that_differs_is_caught(wrong: Wrong, bench: Bench) -> None:
     def edit(text: str) -> str:

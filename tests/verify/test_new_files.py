@@ -100,6 +100,7 @@ def _kept(folder: Path, rate: str, *names: str) -> tuple[Evidence, list[Examined
     return keep_proven(_request(folder / "train.py"), Rewriting.of(_examined(folder, *names)), _silent)
 
 
+@pytest.mark.long
 def test_is_written_where_the_rewrite_is_proven(folder: Path) -> None:
     """And another script beside it that may need it, too, changes nothing."""
     evidence, kept = _kept(folder, RATE, "other.py", "train.py")

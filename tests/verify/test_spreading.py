@@ -150,13 +150,13 @@ def test_two_processes_that_train_as_one_are_proven(trial: Trial, code: str) -> 
 
 OFTEN = {
     "gradients are not averaged": (WRAPPED, "pass", "after step 1: they do not average"),
+}
+RARELY = {
     "both have the same samples": (
         "DistributedSampler(samples, ",
         "DistributedSampler(samples, 2, 0, ",
         "several processes are given the same samples in step 1",
     ),
-}
-RARELY = {
     "the loss is divided twice": ("loss.backward()", "(loss / dist.get_world_size()).backward()", "loss"),
     "one rank steps": (
         "        optimizer.step()",
@@ -172,6 +172,7 @@ RARELY = {
 
 
 # The others are shown to the judge below, by traces.
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mutants", [pytest.param(OFTEN, id="often"), pytest.param(RARELY, id="rarely", marks=pytest.mark.exhaustive)]
 )
