@@ -56,8 +56,9 @@ FAST = ("--device", "cpu", "--quick", "--steps", "5")
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts run by a Python that has imported torch already."""
+    """The scripts run by a Python that has imported torch already, and so do the processes of `torchrun`."""
     monkeypatch.setattr(sys, "executable", forked_python.python())
+    monkeypatch.setenv(forked_python.RANKS_BY, forked_python.python())
     for name, value in forked_python.THREADS.items():
         monkeypatch.setenv(name, value)
 

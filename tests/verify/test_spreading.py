@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked_python
 import pytest
 from attrs import evolve, frozen
 from traced_training import Recipe, train, with_events, with_losses
@@ -126,7 +127,8 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, value in {**forked_python.THREADS, forked_python.RANKS_BY: forked_python.python()}.items():
+        monkeypatch.setenv(name, value)
     return Trial(tmp_path)
 
 
