@@ -36,7 +36,11 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what is marked `exhaustive` unless asked for, and what is marked `cuda` where torch sees no device."""
+    """Begin with what takes long, so that no worker of xdist is left alone with it in the end.
+
+    Skip what is marked `exhaustive` unless asked for, and what is marked `cuda` where torch sees no device.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     if not config.getoption("--exhaustive"):
         number, parts = config.getoption("--exhaustive-part") or (1, None)
         for item in items:

@@ -108,7 +108,7 @@ class Laboratory:
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
     longest: int = Factory(lambda self: _drawn_course(self.request), takes_self=True)
-    cpus: int = Factory(usable_cpus)
+    cpus: int = Factory(lambda: usable_cpus())
     seats: tuple[Seat, ...] = ()
     _states: dict[Hashable, Path] = field(factory=dict, init=False)
     _runners: dict[Seat, Runner] = field(factory=dict, init=False)

@@ -21,6 +21,7 @@ def perfmod_itself(*arguments: str) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr.decode())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("flags", [pytest.param([], marks=pytest.mark.exhaustive), ["--unsafe"]])
 def test_there_and_back(project: Path, flags: list[str]) -> None:
     """The dry run shows what is written; git takes it; a second run finds nothing; revert restores all."""

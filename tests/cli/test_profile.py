@@ -46,6 +46,7 @@ def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
+@pytest.mark.long
 def test_a_loader_that_is_waited_for(perfmod: Run, write: Write) -> None:
     script = write("train.py", SCRIPT)
     ran = perfmod("profile", "train.py", "--device", "cpu", "--steps", "10", "--output-format", "json", "--", "60")

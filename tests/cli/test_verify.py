@@ -56,8 +56,9 @@ FAST = ("--device", "cpu", "--quick", "--steps", "5")
 
 @pytest.fixture(autouse=True)
 def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scripts run by a Python that has imported torch already."""
+    """The scripts run by a Python that has imported torch already, and so do the processes of `torchrun`."""
     monkeypatch.setattr(sys, "executable", forked_python.python())
+    monkeypatch.setenv(forked_python.RANKS_BY, forked_python.python())
     for name, value in forked_python.THREADS.items():
         monkeypatch.setenv(name, value)
 
@@ -173,6 +174,7 @@ for epoch in range(2):
 """
 
 
+@pytest.mark.long
 def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "rules", RULES)
     write("train.py", DATA_PARALLEL)
@@ -184,7 +186,13 @@ def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: py
     assert ran.code == ExitCode.OK, ran.out.decode()
     equality = json.loads(ran.out)["equality"]
     assert equality["reason"].startswith("all 2 ranks: without dropout: ")
-    assert any(check["name"] == "parameters of the processes" for check in equality["checks"])
+    held = {check["name"] for check in equality["checks"]}
+    assert {
+        "parameters of the processes",
+        "without dropout: batches",
+        "without dropout: loss curve",
+        "with short epochs",
+    } <= held, held
 
 
 def test_no_gpu(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

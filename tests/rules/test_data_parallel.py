@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import pytest
 
 from perfmod.codemods import catalog
@@ -148,27 +151,45 @@ def rewritten(code: str, *, unsafe: bool = False) -> FileResult:
     return rewrite(code.encode(), "train.py", rules, Choice(opted_in=frozenset({"PM311"}), unsafe=unsafe))
 
 
-def printed(code: str, folder: Path, processes: int = 0) -> str:
-    """What a script prints, run by `python` or by `torchrun` with some processes."""
+def printed(code: str, folder: Path, processes: int = 0, *, launcher: bool = False) -> str:
+    """What a script prints, run by itself or by some processes, which `torchrun` starts with `launcher`."""
     script = folder / "train.py"
     script.write_text(code, encoding="utf-8")
-    start = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes else []
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, *start, str(script)],
-            cwd=folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
+        alike = [([forked_python.python()], rank) for rank in _ranks(processes)]
+        calls: list[tuple[list[str], dict[str, str]]] = [(torchrun, {})] if launcher else alike
+        with contextlib.ExitStack() as running:
+            started = [
+                running.enter_context(
+                    subprocess.Popen(
+                        [*command, str(script)],
+                        cwd=folder,
+                        env={**os.environ, **forked_python.THREADS, "PYTHONWARNINGS": "ignore", **rank},
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                    )
+                )
+                for command, rank in calls
+            ]
+            ends = [process.communicate(timeout=240) for process in started]
+        errors = "".join(error for _, error in ends)
         # Any script that trains through gloo may abort when its interpreter ends (torch 2.13: one run in ten).
-        if "terminate called without an active exception" not in done.stderr:
+        if "terminate called without an active exception" not in errors:
             break
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert not any(process.returncode for process in started), errors
+    return "".join(out for out, _ in ends)
+
+
+def _ranks(processes: int) -> list[dict[str, str]]:
+    """What `torchrun` tells each of its processes; nothing where there is one that trains alone."""
+    if not processes:
+        return [{}]
+    with socket.create_server(("localhost", 0)) as server:
+        meeting = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(server.getsockname()[1])}
+    together = {**meeting, "WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes)}
+    return [{**together, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(processes)]
 
 
 def numbers(text: str) -> list[float]:
@@ -176,20 +197,21 @@ def numbers(text: str) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("code", "original"),
+    ("code", "original", "launcher"),
     [
-        (FLAT.format(**USUAL), FLAT.format(**USUAL)),
-        (IN_FUNCTIONS.format(extra=""), IN_FUNCTIONS.format(extra="")),
-        (COUNTED, COUNTED),
-        (SHUFFLED, IN_THE_ORDER_OF_THE_SAMPLER),
+        (FLAT.format(**USUAL), FLAT.format(**USUAL), True),
+        (IN_FUNCTIONS.format(extra=""), IN_FUNCTIONS.format(extra=""), False),
+        (COUNTED, COUNTED, False),
+        (SHUFFLED, IN_THE_ORDER_OF_THE_SAMPLER, False),
     ],
     ids=["top level", "functions", "counted", "shuffled"],
 )
-def test_two_processes_train_as_one(code: str, original: str, tmp_path: Path) -> None:
+def test_two_processes_train_as_one(code: str, original: str, launcher: bool, tmp_path: Path) -> None:
+    """Started by `torchrun`, or as it starts them by a Python that has imported torch."""
     result = rewritten(code)
     assert result.after != result.before, [finding.reason for finding in result.refused]
     expected = numbers(printed(original, tmp_path))
-    found = numbers(printed(result.after.decode(), tmp_path, 2))
+    found = numbers(printed(result.after.decode(), tmp_path, 2, launcher=launcher))
     assert len(expected) > 20
     assert found == pytest.approx(expected, rel=2e-4, abs=2e-6)
 

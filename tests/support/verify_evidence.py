@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from perfmod.verify.evidence import (
     Verdict,
     Why,
 )
+from perfmod.verify.report import page as html
 
 STEPS = 40
 SEQUENCE = "ORROORROORROOO"
@@ -345,3 +347,9 @@ def named(name: str) -> Evidence:
 
 
 NAMES: Sequence[str] = tuple(make.__name__ for make in ALL)
+
+
+@functools.cache
+def page(name: str) -> str:
+    """The page of a record, which several tests of a process look at."""
+    return html.render(named(name))

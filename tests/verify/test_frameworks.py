@@ -145,10 +145,11 @@ class Bench:
                 pytest.skip(f"{module} is not installed")
         job = Job(mode=Mode.EQUALITY, out=self.folder, root=self.folder, device="cpu", steps=STEPS)
         environment = torchvision_cpu.environment() | {"OMP_NUM_THREADS": "1"}
-        python = sys.executable if case.nproc or "compiled" in case.path else forked_python.python()
+        forked = not (case.nproc or "compiled" in case.path)
+        python = forked_python.python() if forked else sys.executable
         call = Call(python, case.arguments, self.folder, environment)
         with Scratch.temporary() as scratch:
-            runner = Runner(scratch, call, timeout=600.0, sample_memory=False)
+            runner = Runner(scratch, call, timeout=600.0, sample_memory=False, forks=not forked)
             ran = runner.run_all([(side, job) for side in sides], concurrency=2)
         for each in ran:
             assert each.trouble is None, f"{each.trouble}\n{each.tail}"
@@ -180,6 +181,7 @@ def always(*shown: Case | Wrong) -> list[object]:
     return [pytest.param(each, marks=[] if each in quick else pytest.mark.exhaustive, id=str(each)) for each in shown]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", always(*CASES))
 def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Bench) -> None:
     first, second = bench.twice(case)
@@ -205,6 +207,7 @@ def test_the_whole_training_is_seen_and_is_the_same_twice(case: Case, bench: Ben
     assert verdict(first, second, second, Numerics.BITWISE).verdict is Verdict.PROVEN
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("wrong", always(*WRONG))
 def test_a_training_that_differs_is_caught(wrong: Wrong, bench: Bench) -> None:
     def edit(text: str) -> str:

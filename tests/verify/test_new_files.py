@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+import forked_python
 import pytest
 
 from perfmod import applying
@@ -19,7 +19,8 @@ from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.narrowing import groups
 from perfmod.verify.request import Request
 from perfmod.verify.stacks import Rewriting
-from perfmod.verify.verification import keep_proven, verify
+from perfmod.verify.template import Template
+from perfmod.verify.verification import keep_proven
 from perfmod.withholding import Withheld, place_of
 
 SCRIPT = """\
@@ -47,8 +48,11 @@ RATE_BY_FILES = '0.1 * len(list(Path(__file__).parent.glob("*.py")))'
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project for scripts."""
+    """A project for scripts, which run by a Python that has imported torch for all tests."""
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "state"))
+    monkeypatch.setattr(Template, "fork", lambda *_: None)
+    for name, value in forked_python.THREADS.items():
+        monkeypatch.setenv(name, value)
     project = tmp_path / "project"
     project.mkdir()
     (project / "pyproject.toml").touch()
@@ -75,7 +79,7 @@ def _request(script: Path) -> Request:
         against=None,
         arguments=(),
         device="cpu",
-        python=sys.executable,
+        python=forked_python.python(),
         steps=8,
         quick=True,
         nproc=None,
@@ -90,35 +94,31 @@ def _silent(text: str) -> None:
     del text
 
 
-def _kept(folder: Path, rate: str) -> tuple[Evidence, list[Examined]]:
-    script = folder / "train.py"
-    script.write_text(SCRIPT.replace("RATE", rate))
-    return keep_proven(_request(script), Rewriting.of(_examined(folder, "train.py")), _silent)
+def _kept(folder: Path, rate: str, *names: str) -> tuple[Evidence, list[Examined]]:
+    for name in names:
+        (folder / name).write_text(SCRIPT.replace("RATE", rate))
+    return keep_proven(_request(folder / "train.py"), Rewriting.of(_examined(folder, *names)), _silent)
 
 
+@pytest.mark.long
 def test_is_written_where_the_rewrite_is_proven(folder: Path) -> None:
-    evidence, kept = _kept(folder, RATE)
+    """And another script beside it that may need it, too, changes nothing."""
+    evidence, kept = _kept(folder, RATE, "other.py", "train.py")
     assert evidence.verdict is Verdict.PROVEN
+    assert evidence.warnings == ("other.py: is not imported by this script, so its rewrites are not verified",)
     assert "new file mode 100644\n--- /dev/null\n+++ b/graphed_step.py\n" in evidence.diff
-    assert sorted(path.name for path in folder.iterdir()) == ["pyproject.toml", "train.py"]
+    assert "b/other.py" not in evidence.diff
+    assert sorted(path.name for path in folder.iterdir()) == ["other.py", "pyproject.toml", "train.py"]
     applying.write(kept, folder)
     assert (folder / "graphed_step.py").read_text() == recorder()
     assert "from graphed_step import GraphedStep\n" in (folder / "train.py").read_text()
+    assert (folder / "other.py").read_text() == SCRIPT.replace("RATE", RATE)
 
 
 def test_is_not_written_where_the_rewrite_is_withdrawn(folder: Path) -> None:
-    evidence, kept = _kept(folder, RATE_BY_FILES)
+    evidence, kept = _kept(folder, RATE_BY_FILES, "train.py")
     assert (evidence.verdict, _changed(kept)) == (Verdict.REFUTED, [])
     assert [each.result.path for each in kept] == ["train.py"]
-
-
-def test_another_script_beside_it_may_need_it_too(folder: Path) -> None:
-    rewriting = _rewriting(folder, "other.py", "train.py")
-    evidence = verify(_request(folder / "train.py"), rewriting, _silent)
-    assert evidence.verdict is Verdict.PROVEN
-    assert evidence.warnings == ("other.py: is not imported by this script, so its rewrites are not verified",)
-    assert "b/graphed_step.py" in evidence.diff
-    assert "b/other.py" not in evidence.diff
 
 
 def test_stays_while_one_of_two_scripts_needs_it(folder: Path) -> None:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import forked_python
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
+from traced_training import Recipe, train, with_events, with_losses
 
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice
 from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
+from perfmod.verify.judging import Controls
 from perfmod.verify.proving import Candidate
 from perfmod.verify.request import Request
 from perfmod.verify.sides import REWRITTEN, Side
+from perfmod.verify.spreading import judge_spread
+from perfmod.verify.trace import Batch, Event, Trace
 from perfmod.verify.verification import opened
 
 SCRIPT = """\
@@ -81,11 +88,12 @@ def rewritten(code: str) -> str:
     return after
 
 
-def changed(old: str, new: str) -> str:
+def changed(old: str | re.Pattern[str], new: str) -> str:
     """The rewritten MLP with something in it changed."""
     code = rewritten(MLP)
-    assert code.count(old) == 1, code
-    return code.replace(old, new)
+    pattern = re.compile(re.escape(old)) if isinstance(old, str) else old
+    assert len(pattern.findall(code)) == 1, code
+    return pattern.sub(new, code)
 
 
 @frozen
@@ -120,7 +128,8 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, value in {**forked_python.THREADS, forked_python.RANKS_BY: forked_python.python()}.items():
+        monkeypatch.setenv(name, value)
     return Trial(tmp_path)
 
 
@@ -129,10 +138,11 @@ def told(equality: Equality) -> str:
     return "\n".join([f"{equality.verdict.value}: {equality.reason}", *rows])
 
 
+# The first is proven every time by tests/cli/test_verify.py.
 @pytest.mark.parametrize(
     "code",
     [
-        pytest.param(MLP, id="MLP"),
+        pytest.param(MLP, id="MLP", marks=pytest.mark.exhaustive),
         pytest.param(SCHEDULED, id="schedule", marks=pytest.mark.exhaustive),
         pytest.param(SAVED, id="checkpoints", marks=pytest.mark.exhaustive),
         pytest.param(NORMALISED, id="batch normalisation"),
@@ -146,29 +156,39 @@ def test_two_processes_that_train_as_one_are_proven(trial: Trial, code: str) -> 
     assert ("without dropout: checkpoints" in held) is (code is SAVED)
 
 
-def test_what_trains_otherwise_is_refuted(trial: Trial) -> None:
-    mutants = {
-        "gradients are not averaged": (WRAPPED.sub("pass", rewritten(MLP)), "after step 1: they do not average"),
-        "the loss is divided twice": (
-            changed("loss.backward()", "(loss / dist.get_world_size()).backward()"),
-            "loss",
-        ),
-        "both have the same samples": (
-            changed("DistributedSampler(samples, ", "DistributedSampler(samples, 2, 0, "),
-            "several processes are given the same samples in step 1",
-        ),
-        "one rank steps": (
-            changed("        optimizer.step()", "        if dist.get_rank() == 0:\n            optimizer.step()"),
-            "rank",
-        ),
-        "one rank has another learning rate": (
-            changed("lr=0.1", "lr=0.1 + dist.get_rank() / 100"),
-            "parameters of rank 1 are not those of rank 0 after step 1",
-        ),
-    }
-    for (name, (_, reason)), equality in zip(
-        mutants.items(), trial.judge(MLP, *(code for code, _ in mutants.values())), strict=True
-    ):
+OFTEN = {
+    "gradients are not averaged": (WRAPPED, "pass", "after step 1: they do not average"),
+}
+RARELY = {
+    "both have the same samples": (
+        "DistributedSampler(samples, ",
+        "DistributedSampler(samples, 2, 0, ",
+        "several processes are given the same samples in step 1",
+    ),
+    "the loss is divided twice": ("loss.backward()", "(loss / dist.get_world_size()).backward()", "loss"),
+    "one rank steps": (
+        "        optimizer.step()",
+        "        if dist.get_rank() == 0:\n            optimizer.step()",
+        "rank",
+    ),
+    "one rank has another learning rate": (
+        "lr=0.1",
+        "lr=0.1 + dist.get_rank() / 100",
+        "parameters of rank 1 are not those of rank 0 after step 1",
+    ),
+}
+
+
+# The others are shown to the judge below, by traces.
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mutants", [pytest.param(OFTEN, id="often"), pytest.param(RARELY, id="rarely", marks=pytest.mark.exhaustive)]
+)
+def test_what_trains_otherwise_is_refuted(
+    trial: Trial, mutants: dict[str, tuple[str | re.Pattern[str], str, str]]
+) -> None:
+    codes = [changed(old, new) for old, new, _ in mutants.values()]
+    for (name, (*_, reason)), equality in zip(mutants.items(), trial.judge(MLP, *codes), strict=True):
         assert equality.verdict is Verdict.REFUTED, f"{name}: {told(equality)}"
         assert reason in equality.reason, f"{name}: {told(equality)}"
 
@@ -177,6 +197,83 @@ def test_what_normalises_otherwise_is_not_proven(trial: Trial) -> None:
     after = rewritten(NORMALISED).replace("nn.BatchNorm1d(12)", "nn.BatchNorm1d(12, momentum=0.5)")
     (equality,) = trial.judge(NORMALISED, after)
     assert equality.verdict is Verdict.INCONCLUSIVE, told(equality)
+
+
+def given(part: slice) -> Callable[[Trace], Trace]:
+    """Makes of a trace one whose loader handed out a part of each batch of four samples."""
+
+    def change(event: Event) -> Event:
+        if not isinstance(event, Batch):
+            return event
+        single = tuple(f"{event.step} {sample}" for sample in range(4))[part]
+        # Only the parts of a batch differ from the whole in their tensors.
+        leaves = event.leaves if part == WHOLE else tuple(evolve(leaf, bits=str(single)) for leaf in event.leaves)
+        return evolve(event, single=single, leaves=leaves)
+
+    return lambda trace: with_events(_without_buffers(trace), change)
+
+
+def _without_buffers(trace: Trace) -> Trace:
+    """That of a model that does not normalise by its batches."""
+    kept = {place: {} if "buffers" in place[0] else tensors for place, tensors in trace.snapshots.items()}
+    return evolve(trace, snapshots=kept)
+
+
+WHOLE, FIRST, SECOND = slice(4), slice(2), slice(2, 4)
+
+
+def spread(rank: int, trace: Trace, part: slice) -> Trace:
+    """What a process saw that was given a part of each batch."""
+    return evolve(given(part)(trace), rank=rank)
+
+
+def judged(*ranks: Trace) -> Equality:
+    """The verdict on processes that trained in the place of one."""
+    original = given(WHOLE)(train(LIKE))
+    return judge_spread([original], ranks, [Controls(repeats=(original,))], Numerics.ROUNDING, {})
+
+
+LIKE = Recipe(steps=3)
+
+
+def test_processes_that_did_together_what_one_did_are_like_it() -> None:
+    seen = train(LIKE)
+    ahead, behind = (with_losses(seen, lambda _, loss, by=by: loss + by) for by in (0.25, -0.25))  # type: ignore[misc]
+    equality = judged(spread(0, ahead, FIRST), spread(1, behind, SECOND))
+    assert equality.verdict is Verdict.PROVEN, told(equality)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "reason"),
+    [
+        pytest.param(
+            [({}, FIRST), ({"data_seed": 5}, SECOND)], "after step 1: they do not average", id="gradients of its own"
+        ),
+        pytest.param(
+            [({}, FIRST), ({}, FIRST)], "several processes are given the same samples in step 1", id="same samples"
+        ),
+        pytest.param(
+            [({"loss": lambda _, loss: loss / 2}, FIRST), ({"loss": lambda _, loss: loss / 2}, SECOND)],
+            "loss",
+            id="the loss is divided twice",
+        ),
+        pytest.param(
+            [({}, FIRST), ({"lr": 0.06}, SECOND)],
+            "parameters of rank 1 are not those of rank 0 after step 1",
+            id="another learning rate",
+        ),
+        pytest.param(
+            [({}, FIRST), ({"lr": 0.0}, SECOND)],
+            "parameters of rank 1 are not those of rank 0 after step 1",
+            id="one rank does not step",
+        ),
+    ],
+)
+def test_processes_that_differ_from_one_are_refuted(ranks: list[tuple[dict[str, Any], slice]], reason: str) -> None:
+    traces = [spread(rank, train(LIKE, **changes), part) for rank, (changes, part) in enumerate(ranks)]
+    equality = judged(*traces)
+    assert equality.verdict is Verdict.REFUTED, told(equality)
+    assert reason in equality.reason, told(equality)
 
 
 @pytest.mark.exhaustive

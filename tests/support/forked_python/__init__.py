@@ -23,6 +23,8 @@ from pathlib import Path
 _HERE = Path(__file__).parent
 THREADS = {"OMP_NUM_THREADS": "1"}
 """What has to be in the environment of a call that is to be forked."""
+RANKS_BY = "PYTHON_EXEC"
+"""The variable that tells `torchrun` by which executable to run its processes."""
 
 
 @functools.cache

@@ -13,9 +13,11 @@ FOLLOWED = {
     "PYTHONFAULTHANDLER": "1",
     "PYTHONWARNINGS": "ignore",
     "PYTHONDONTWRITEBYTECODE": None,
+    "PYTHON_EXEC": None,
     "PYTHONPATH": None,
     "PYTHONPYCACHEPREFIX": None,
     "PYTHONUNBUFFERED": None,
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": None,
 }
 """Variables that the server follows, and the only value for which it does."""
 
@@ -23,6 +25,9 @@ FOLLOWED = {
 def main(real: str, address: str) -> None:
     """Run the script behind `address`, or else by the `real` Python."""
     arguments = sys.argv[1:]
+    if arguments[:1] == ["-u"]:  # so `torchrun` starts its processes
+        del arguments[0]
+        os.environ["PYTHONUNBUFFERED"] = "1"
     if not arguments or arguments[0].startswith("-") or not _can_be_forked(dict(os.environ)):
         os.execv(real, [real, *arguments])
     with socket.socket(socket.AF_UNIX) as server:

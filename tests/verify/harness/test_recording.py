@@ -242,6 +242,7 @@ WAYS = {
 }
 
 
+@pytest.mark.long
 def test_compiled_models_are_seen_as_they_are_and_compiled_steps_are_counted(tmp_path: Path) -> None:
     traces = {way: recorded(tmp_path / way, COMPILED.replace("WAY", code)) for way, code in WAYS.items()}
     eager = traces["eager"]

@@ -94,6 +94,7 @@ def compared(trace: Trace) -> Mapping[str, Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sampling", "workers"), [
     ("shuffle=True", ["spawned"]),
     pytest.param("shuffle=True", ["four", "persistent", "forkserver"], marks=pytest.mark.exhaustive),

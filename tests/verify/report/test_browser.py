@@ -11,8 +11,6 @@ import verify_evidence
 from chromium import CHROMIUM, launched
 from playwright.sync_api import Browser, Page
 
-from perfmod.verify.report import page as html
-
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
 NARROW = 360
 SECTIONS = ("training", "speed", "why", "memory", "rules", "environment", "changes", "reproduce")
@@ -54,8 +52,7 @@ def browser() -> Iterator[Browser]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     for name in verify_evidence.NAMES:
-        text = html.render(verify_evidence.named(name))
-        (folder / f"{name}.html").write_bytes(text.encode("utf-8", "backslashreplace"))
+        (folder / f"{name}.html").write_bytes(verify_evidence.page(name).encode("utf-8", "backslashreplace"))
     return folder
 
 

@@ -57,7 +57,7 @@ class Outline(HTMLParser):
 
 @pytest.fixture(scope="module", params=verify_evidence.NAMES)
 def outline(request: pytest.FixtureRequest) -> Outline:
-    return Outline(page.render(verify_evidence.named(request.param)))
+    return Outline(verify_evidence.page(request.param))
 
 
 def test_every_element_is_closed_and_every_identifier_is_unique(outline: Outline) -> None:
@@ -92,11 +92,11 @@ def test_what_readers_of_aloud_need(outline: Outline) -> None:
 
 @pytest.mark.parametrize("name", verify_evidence.NAMES)
 def test_size(name: str) -> None:
-    assert len(page.render(verify_evidence.named(name)).encode("utf-8", "backslashreplace")) < 1_000_000
+    assert len(verify_evidence.page(name).encode("utf-8", "backslashreplace")) < 1_000_000
 
 
 def test_what_stands_on_the_page() -> None:
-    text = " ".join(Outline(page.render(verify_evidence.rich())).text.split())
+    text = " ".join(Outline(verify_evidence.page("rich")).text.split())
     for part in (
         f"Proven The training is the same, and a step is 1.47{TIMES} faster",
         f"1.47{TIMES} 95 % interval 1.46 to 1.48 noise ±0.4 %",
@@ -127,27 +127,27 @@ def test_what_stands_on_the_page() -> None:
     ("crowded", ("188 more lines", "5,604 more lines in evidence.json", "Suspiciously fast: 12.1x")),
 ])  # fmt: skip
 def test_what_is_missing_is_said(name: str, parts: Sequence[str]) -> None:
-    text = " ".join(Outline(page.render(verify_evidence.named(name))).text.split())
+    text = " ".join(Outline(verify_evidence.page(name)).text.split())
     assert [part for part in parts if part not in text] == []
 
 
 def test_a_side_that_could_not_be_profiled() -> None:
     why = verify_evidence.why()
     for one_sided in (evolve(why, original=None), evolve(why, rewritten=None, syncs=()), Why(None, None)):
-        text = Outline(page.render(evolve(verify_evidence.rich(), why=one_sided))).text
+        text = Outline(page.render(evolve(verify_evidence.cpu(), why=one_sided))).text
         assert ("Nothing was profiled." in text) == (one_sided == Why(None, None))
 
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_every_verdict_has_a_colour(verdict: Verdict) -> None:
-    text = page.render(evolve(verify_evidence.rich(), verdict=verdict))
+    text = page.render(evolve(verify_evidence.failed(), verdict=verdict))
     name = verdict.value.replace(" ", "-")
     assert f'class="word {name}"' in text
     assert f".{name} {{ color:" in text or f".{name}, ." in text
 
 
 def test_hostile_text_stays_text() -> None:
-    text = page.render(verify_evidence.hostile())
+    text = verify_evidence.page("hostile")
     outline = Outline(text)
     assert len(outline.all("script")) == 1
     assert "<script>document" not in text
@@ -157,14 +157,14 @@ def test_hostile_text_stays_text() -> None:
 
 
 def test_colours_of_figures_are_those_of_the_page() -> None:
-    figures = page.render(verify_evidence.rich()).partition('<svg viewBox="')[2].partition("</section>")[0]
+    figures = verify_evidence.page("rich").partition('<svg viewBox="')[2].partition("</section>")[0]
     assert "var(--original)" in figures
     assert "var(--rewritten)" in figures
     assert "#" not in figures.replace("#losses-", "")
 
 
 def test_the_same_record_gives_the_same_page() -> None:
-    assert page.render(verify_evidence.rich()) == page.render(verify_evidence.rich())
+    assert page.render(verify_evidence.rich()) == verify_evidence.page("rich")
 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

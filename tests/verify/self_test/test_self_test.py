@@ -62,6 +62,7 @@ def test_refuses_on_cuda(bench: Bench, mutant: Variant) -> None:
     assert re.search(mutant.reason, equality.reason), told(equality)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 @pytest.mark.parametrize("right", _params(RIGHTS))
 def test_proves_a_right_rewrite(bench: Bench, right: Variant, device: str) -> None:
