@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -138,7 +140,7 @@ def test_hooks_are_not_recorded(register: str) -> None:
 
 
 def test_says_once_why_it_gave_up() -> None:
-    step, optimizer, _ = _prepared()
+    step, _, _ = _prepared()
 
     def broken(_: torch.Tensor) -> None:
         raise RuntimeError("operation not permitted\nwhen stream is capturing")
@@ -150,12 +152,32 @@ def test_says_once_why_it_gave_up() -> None:
         finally:
             raise ValueError("the recording was broken off")
     except ValueError as error:
-        with pytest.warns(
-            UserWarning, match=r"\(RuntimeError: operation not permitted in line \d+: raise RuntimeError"
-        ):
-            step._give_up(error)
-    assert step.problem == "RuntimeError: operation not permitted"
-    assert all(p.grad is None for group in optimizer.param_groups for p in group["params"])
+        with pytest.warns(UserWarning, match="runs without a CUDA graph"):
+            step._give_up(step._described(error))
+    assert re.fullmatch(r"RuntimeError: operation not permitted in line \d+: raise RuntimeError.*", step.problem)
+
+
+def test_a_step_that_is_seen_to_wait_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    step, _, _ = _prepared()
+    modes: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", modes.append)
+
+    @step._watched()
+    def run() -> None:
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=1)
+        warnings.warn("of the script", stacklevel=1)
+        warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        run()
+    assert modes == ["warn", 0]
+    assert [str(each.message).partition(" (")[0] for each in heard] == [
+        "of the script",
+        "the training step runs without a CUDA graph",
+    ]
+    assert re.fullmatch(r"it waits for the device in .*test_graphed_step.py, line \d+: warnings.warn.*", step.problem)
 
 
 def test_detaches_what_a_step_returns() -> None:
@@ -204,6 +226,51 @@ def test_a_step_that_waits_is_not_recorded() -> None:
     with pytest.warns(UserWarning, match="runs without a CUDA graph"):
         losses = [step(x, y).item() for x, y in _batches((8,) * 6, "cuda")]
     assert (step.recorded, step.eager, len(losses)) == (0, 6, 6)
+
+
+WAITS = {"a copy to the host": lambda loss: loss.item(), "the whole device": lambda _: torch.cuda.synchronize()}
+"""The second is no wait that torch tells of, so that the recording itself breaks off."""
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_a_step_that_waits_and_draws_goes_on_as_it_is(wait: Callable[[torch.Tensor], object]) -> None:
+    model = nn.Sequential(_net("cuda"), nn.Dropout(0.5)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inner = _step(model, optimizer)
+
+    def waiting(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = inner(x, y)
+        wait(loss)
+        return loss
+
+    step = GraphedStep(waiting, [optimizer])
+    with pytest.warns(UserWarning, match="runs without a CUDA graph") as heard:
+        losses = [step(x, y).item() for x, y in _batches((8,) * 9, "cuda")]
+    assert len([each for each in heard if "CUDA graph" in str(each.message)]) == 1
+    assert (step.recorded, step.replayed, len(set(losses))) == (0, 0, 9)
+
+
+@pytest.mark.cuda
+def test_another_pass_whose_loss_is_kept_does_not_keep_a_step_from_being_recorded() -> None:
+    def trained(*, recorded: bool) -> list[float]:
+        model = _net("cuda")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        inner = _step(model, optimizer)
+        step = GraphedStep(inner, [optimizer])
+        losses = []
+        for number, (x, y) in enumerate(_batches((8,) * 16, "cuda")):
+            losses.append((step if recorded else inner)(x, y).item())
+            if number % 3 == 0:
+                optimizer.zero_grad()
+                other = model(x).square().mean()
+                other.backward()
+                optimizer.step()
+                losses.append(other.item())
+        assert not recorded or (step.problem is None and step.replayed > 8)
+        return losses
+
+    assert trained(recorded=True) == pytest.approx(trained(recorded=False), rel=1e-5)
 
 
 @pytest.mark.cuda

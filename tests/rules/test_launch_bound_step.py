@@ -44,3 +44,51 @@ def test_trainings_on_several_devices_stay(model: str, reason: str) -> None:
     code = TRAINING.format(model=model).encode()
     result = rewrite(code, "train.py", rules, Choice(opted_in=frozenset({"PM314"}), unsafe=True))
     assert [finding.reason for finding in result.refused if reason in finding.reason]
+
+
+GRAPHS = """\
+import torch
+import torch.nn.functional as F
+from torch import optim
+from torch_geometric.nn import {layer}
+
+device = torch.device("cuda")
+x, y = torch.randn(8, 4).to(device), torch.zeros(8, dtype=torch.long).to(device)
+edges = torch.randint(8, (2, 20)).to(device)
+model = {layer}(4, 3{arguments}).to(device)
+optimizer = optim.Adam(model.parameters(), lr=0.01, capturable=True)
+
+
+def train():
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x, edges), y)
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+for epoch in range(20):
+    loss = train()
+print(loss.item())
+"""
+WAITS = "looks for self-loops in every step, which waits for the device"
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments", "waits"),
+    [
+        ("GATConv", "", True),
+        ("GATConv", ", add_self_loops=False", False),
+        ("GCNConv", "", True),
+        ("GCNConv", ", cached=True", False),
+        ("GCNConv", ", cached=cached", True),
+        ("SAGEConv", "", False),
+    ],
+)
+def test_layers_that_look_for_self_loops_wait(layer: str, arguments: str, *, waits: bool) -> None:
+    rules = [rule for rule in catalog.rules() if rule.code == "PM314"]
+    code = GRAPHS.format(layer=layer, arguments=arguments).encode()
+    result = rewrite(code, "train.py", rules, Choice(opted_in=frozenset({"PM314"}), unsafe=True))
+    reasons = [finding.reason for finding in result.refused]
+    assert any(f"line 9: `{layer}` {WAITS}" in reason for reason in reasons) is waits
+    assert len(reasons) == 1

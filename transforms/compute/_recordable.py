@@ -10,6 +10,7 @@ from attrs import frozen
 
 from perfmod.transforms.facts import anomaly
 from perfmod.transforms.facts.accelerators import records_graphs
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.rounds import runs_model
@@ -36,6 +37,12 @@ _OF_TENSORS = frozenset(
      "gather", "log", "log_softmax", "long", "max", "mean", "min", "mul", "permute", "pow", "repeat", "reshape", "size",
      "softmax", "sqrt", "squeeze", "sum", "transpose", "type_as", "unsqueeze", "view", "view_as"}
 )  # fmt: skip
+_LOOPED = re.compile(
+    r"torch_geometric\.nn\.(?:\w+\.)*(?:AGNN|Cheb|ClusterGCN|DNA|EG|FA|FeaSt|GAT|GATv2|GCN|GCN2|MixHop|PDN|PPF|PointNet"
+    r"|PointTransformer|SG|SSG|SuperGAT)Conv|torch_geometric\.nn\.(?:\w+\.)*APPNP"
+)
+_WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "False"}
+"""Arguments of such layers with which they look for none, or only once."""
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
 
 
@@ -63,7 +70,17 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
                 return Obstacle(call, "`DataParallel` gives parts of every step to other devices")
             if name in _HOOKS:
                 return Obstacle(call, "the Python code of a hook would run only once")
+            if _looks_for_loops(file, call):
+                return Obstacle(call, f"`{name}` looks for self-loops in every step, which waits for the device")
     return None
+
+
+def _looks_for_loops(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a layer for graphs selects edges by a mask in every forward pass, and does not keep the result."""
+    if not _LOOPED.fullmatch(file.qualified(call) or ""):
+        return False
+    given = ((name, argument(call, name)) for name in _WITHOUT_LOOPS)
+    return not any(value is not None and file.code(value) == _WITHOUT_LOOPS[name] for name, value in given)
 
 
 def obstacle(file: FileFacts, statement: cst.CSTNode) -> Obstacle | None:

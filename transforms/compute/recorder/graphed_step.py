@@ -15,8 +15,10 @@ The step must not wait for the device (`.item()`, `print(loss)`), and must do th
 Python runs only while it is recorded. perfmod writes this file for its rule PM314 (launch-bound-step).
 """
 
+import contextlib
 import gc
 import inspect
+import linecache
 import traceback
 import warnings
 
@@ -48,17 +50,23 @@ class GraphedStep:
         if self.stream is None:
             self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
             self.modules = [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
+            self.accumulators = self._kept_accumulators()
+        graph, is_next = None, False
         try:
             kind, settings = self._kind(batch), self._settings()
-            if kind not in self.graphs or self.graphs[kind][0] != settings:
-                if not self._is_time_to_record(kind, settings):
-                    return self._as_it_is(batch)
+            if kind in self.graphs and self.graphs[kind][0] == settings:
+                graph = self.graphs[kind]
+            elif self._is_time_to_record(kind, settings):
                 self.graphs.pop(kind, None)
-                self.graphs[kind] = settings, *self._record(batch)
+                graph = self.graphs[kind] = settings, *self._record(batch)
+            else:
+                is_next = not self.recorded and self.seen[kind][1] == self.warmup
         except Exception as error:
-            self._give_up(error)
+            self._give_up(self._described(error))
+        if graph:
+            return self._replay(batch, *graph[1:])
+        with self._watched() if is_next else contextlib.nullcontext():
             return self._as_it_is(batch)
-        return self._replay(batch, *self.graphs[kind][1:])
 
     def _kind(self, batch):
         """What a graph is made for: types and shapes of tensors, other values themselves, the modes of modules."""
@@ -97,6 +105,36 @@ class GraphedStep:
         torch.cuda.current_stream().wait_stream(self.stream)
         return self._detached(returned)
 
+    def _kept_accumulators(self):
+        """What adds up the gradients of each parameter: on the stream on which it is made, for as long as it lives.
+
+        The loss of another step might keep one of another stream alive, and nothing could be recorded.
+        """
+        parameters = [p for group in self._groups() for p in group["params"] if p.requires_grad]
+        with torch.enable_grad(), torch.cuda.stream(self.stream):
+            return [p.expand_as(p).grad_fn.next_functions[0][0] for p in parameters]
+
+    @contextlib.contextmanager
+    def _watched(self):
+        """Finds out whether the step waits for the device, before a recording breaks off because it does."""
+        mode = torch.cuda.get_sync_debug_mode()
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                yield
+            finally:
+                torch.cuda.set_sync_debug_mode(mode)
+        waits = [each for each in heard if "called a synchronizing" in str(each.message)]
+        for each in heard:
+            if each not in waits and "Synchronization debug mode" not in str(each.message):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        if waits:
+            place = waits[0].filename, waits[0].lineno
+            self._give_up(
+                f"it waits for the device in {place[0]}, line {place[1]}: {linecache.getline(*place).strip()}"
+            )
+
     def _record(self, batch):
         self._require_recordable()
         device = self._groups()[0]["params"][0].device
@@ -118,6 +156,13 @@ class GraphedStep:
                 group["lr"] = rate
             with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
                 returned = self._detached(self.step(*inputs))
+        except Exception:
+            # A recording that broke off leaves the random generators in it, and gradients that were never computed.
+            for generator in [torch.cuda.default_generators[device.index], *self._generators()]:
+                generator.graphsafe_set_state(generator.clone_state())
+            for optimizer in self.optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            raise
         finally:
             torch.cuda.set_stream(stream)
             for group, number, _ in rates:
@@ -172,16 +217,17 @@ class GraphedStep:
         named = [*known.nonlocals.values(), *known.globals.values()]
         return [each for each in named if isinstance(each, torch.Generator) and each.device.type == "cuda"]
 
-    def _give_up(self, error):
+    def _described(self, error):
         while error.__context__ is not None:
             error = error.__context__  # the first one: those behind it say that the recording was broken off
-        self.problem = f"{type(error).__name__}: {error}".partition("\n")[0]
         lines = traceback.extract_tb(error.__traceback__)
         own = [line for line in lines if line.filename == inspect.getsourcefile(self.step)]
         where = f" in line {own[-1].lineno}: {own[-1].line}" if own else ""
-        warnings.warn(f"the training step runs without a CUDA graph ({self.problem}{where})", stacklevel=3)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
+        return f"{type(error).__name__}: {error}".partition("\n")[0] + where
+
+    def _give_up(self, problem):
+        self.problem = problem
+        warnings.warn(f"the training step runs without a CUDA graph ({problem})", stacklevel=3)
 
     @staticmethod
     def _is_plain(value):
