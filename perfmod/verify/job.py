@@ -62,7 +62,7 @@ class Job:
             each with a thread for every processor, slow each other down tens of times. T-run: until its first turn.
         seed: of every pinned random stream.
         reseed: E-run: added to the seeds that the script gives to the common generators; 0 leaves them.
-        steps: E-run: optimizer steps (of the optimizer that stepped first) after which the script is stopped.
+        steps: E-run: optimizer steps (of the optimizer that counts) after which the script is stopped.
         perturb: E-run: noise on the model's inputs, in rounding units of their type (1.0: one ulp); 0.0: none.
         perturb_seed: draws the noise.
         double: E-run: the model and its inputs are cast to float64 before the first forward.
@@ -79,6 +79,8 @@ class Job:
             parameters); 0 where optimizers step.
         bare: E-run: the script calls no module that has parameters: what is done to the inputs of modules and to what
             they compute is done to batches and to all that follows them.
+        clock: E-run: the optimizer whose steps are counted, by the order of their first steps: 0 for the first, or the
+            last that steps in every round of the training, behind which all of the round is over.
         spread: E-run: the original is one process, and its batches are spread over so many of the other version: what
             one shuffles comes in the order of the others' samplers, samples are told apart, and a `DataParallel` splits
             batches as they are split for the processes; 0 where both sides have as many processes.
@@ -124,6 +126,7 @@ class Job:
     epoch: int = 0
     by_hand: int = 0
     bare: bool = False
+    clock: int = 0
     spread: int = 0
     states: str = ""
     writes_states: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from perfmod.verify.schedule import ROUNDS
 from perfmod.verify.seated_runs import Group, run_beside, run_on_any
 from perfmod.verify.sides import Side
 from perfmod.verify.single_steps import draw_steps
+from perfmod.verify.trace import Step
 from perfmod.verify.turns import COUNT, Turns
 
 Progress = Callable[[str], None]
@@ -87,6 +89,7 @@ class Laboratory:
         batch: the batch size of the script and the one that all runs have instead; zeros where they have its own.
         by_hand: backward passes in a step of a script that has no optimizer; 0 where it has one.
         bare: it calls no module that has parameters.
+        clock: the optimizer whose steps are counted, see `Job`.
         length: steps that an E-run makes, where these take little time.
         handed: steps after which the other runs take over the state of the original.
         epoch: steps in an epoch of the runs whose epochs are short.
@@ -104,6 +107,7 @@ class Laboratory:
     batch: tuple[int, int] = (0, 0)
     by_hand: int = 0
     bare: bool = False
+    clock: int = 0
     length: int = Factory(lambda self: _drawn_length(self.request), takes_self=True)
     handed: tuple[int, ...] = Factory(lambda self: _drawn_steps(self.request, self.length), takes_self=True)
     epoch: int = Factory(lambda self: _drawn_epoch(self.request), takes_self=True)
@@ -229,10 +233,11 @@ class Laboratory:
 
     def _learns_from(self, ran: Ran) -> bool:
         """Whether the first run of all shows that the script is to be run in another way."""
-        before = self.by_hand, self.bare
+        before = self.by_hand, self.bare, self.clock
         self.by_hand = self.by_hand or int(_steps_by_hand(ran))
         self.bare = self.bare or _calls_no_module(ran)
-        return (self.by_hand, self.bare) != before
+        self.clock = self.clock or _last_of_a_round(ran)
+        return (self.by_hand, self.bare, self.clock) != before
 
     def course(self) -> int:
         """Steps of the runs in which no state is handed over, as many as time allows; 0 where that is too few."""
@@ -278,6 +283,8 @@ class Laboratory:
 
     def _job(self, mode: Mode, **fields: Any) -> Job:
         by_hand = min(self.by_hand, 1) if mode is Mode.EQUALITY else self.by_hand
+        if mode is Mode.EQUALITY:
+            fields["clock"] = self.clock
         if mode is Mode.EQUALITY or "turns" in fields:
             fields["threads"] = self._threads()
         fields |= {"own_batch": self.batch[0], "other_batch": self.batch[1], "spread": self._processes()}
@@ -321,6 +328,17 @@ def _steps_by_hand(ran: Ran) -> bool:
         record["backwards"] > 1 and not record["optimizers"] and not any(record["steps"].values())
         for record in ran.records
     )
+
+
+def _last_of_a_round(ran: Ran) -> int:
+    """The optimizer that steps last in every round of a run, if all rounds are alike; else the first one."""
+    rounds = set()
+    for trace in ran.traces if ran.trouble is None else ():
+        order = [event.optimizer for event in trace.events if isinstance(event, Step)]
+        begun = [at for at, optimizer in enumerate(order) if optimizer == 0]
+        # The run is ended by a step of the first one, in the midst of a round.
+        rounds |= {tuple(order[at:end]) for at, end in pairwise(begun)}
+    return rounds.pop()[-1] if len(rounds) == 1 else 0
 
 
 def _calls_no_module(ran: Ran) -> bool:

@@ -237,10 +237,12 @@ other = torch.optim.SGD(average.parameters(), lr=0.1)
 inner = step
 def step(x, y):
     loss = inner(x, y)
+    other.zero_grad()
     nn.functional.cross_entropy(average(x), y).backward()
     other.step()
     return loss
 """
+NOISY = SEVERAL.replace("average(x)", "average(x + torch.rand(x.shape))")
 CLIPPED = """
 inner = step
 def step(x, y):
@@ -266,6 +268,19 @@ def test_what_is_not_seen_of_replays_is_said(before: str, behind: str, reason: s
     replayed = trace(before + IMPORT + behind + MADE, handed=())
     equality = judge(seen, replayed, Controls((trace(before, handed=()),)), Numerics.BITWISE)
     assert (equality.verdict, reason in equality.reason) == (Verdict.INCONCLUSIVE, True), equality.reason
+
+
+@pytest.mark.parametrize("several", [SEVERAL, NOISY], ids=["plain", "with noise"])
+def test_a_round_of_several_optimizers_is_seen_behind_the_last_one(several: str) -> None:
+    job = {"handed": (), "clock": 1}
+    seen, again, replayed = (trace(several + recorded, **job) for recorded in ("", "", IMPORT + MADE))
+    assert replayed.steps == {"0": 22, "1": 22}
+    assert replayed.drawn == seen.drawn
+    equality = judge(seen, replayed, Controls((again,)), Numerics.BITWISE)
+    assert equality.verdict is Verdict.PROVEN, equality.reason
+    wrong = several.replace("other.step()", "other.param_groups[0]['lr'] = 0.1 if done < 5 else 0.05; other.step()")
+    stale = judge(seen, trace(wrong + IMPORT + MADE, **job), Controls((again,)), Numerics.BITWISE)
+    assert stale.verdict is Verdict.REFUTED, stale.reason
 
 
 def test_replays_are_timed(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Job:
     epoch: int
     by_hand: int
     bare: bool
+    clock: int
     spread: int
     states: str
     writes_states: bool

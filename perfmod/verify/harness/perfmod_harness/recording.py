@@ -219,7 +219,9 @@ class Recorder(Observer):
             recorded.insert(0, self._go_on_unseen)
 
     def step_recorded(self, optimizer: Optimizer) -> None:
-        """What it leaves is looked at when the whole replay is over, and must be the same until then."""
+        """What the one that counts leaves is looked at when the replay is over, and must be the same until then."""
+        if self._watch.number(optimizer) != CLOCK:
+            return
         held = [value for state in optimizer.state.values() for _, value in tensors_of("", list(state.values()))]
         modules = (tensor for _, tensor in (*self._names.parameters(), *self._names.buffers()))
         self._states_left.append(Held((*modules, *held)))
@@ -264,9 +266,11 @@ class Recorder(Observer):
         if not is_captured():
             with unseen.uncompiled():
                 # With the first step goes what the script has drawn before it, such as parameters.
-                self._draws_on_devices |= watch.total > 1 and seeding.draws_on_devices()
-                self._drawn_by_step.append(seeding.drawn())
-                seeding.seed_everything(self._job.seed, "step", watch.total)
+                self._draws_on_devices |= bool(self._drawn_by_step) and seeding.draws_on_devices()
+                # What steps in front of the one that counts draws from the same streams as the rest of its round.
+                if number == CLOCK or not self._job.clock:
+                    self._drawn_by_step.append(seeding.drawn())
+                    seeding.seed_everything(self._job.seed, "step", watch.total)
         is_last = number == CLOCK and self._is_enough(watch.clock)
         if is_last:
             self._take_copies(watch.clock)

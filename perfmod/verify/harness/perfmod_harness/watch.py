@@ -42,7 +42,8 @@ class Watch:
     """One process of a run. Made once, when torch has been imported and the script has yet to go on.
 
     Attributes:
-        steps: how often each optimizer has stepped; they are numbered by their first step.
+        steps: how often each optimizer has stepped; the one that counts is the first of them, and the others are
+            numbered by their first step.
         backwards: how many backward passes have begun.
         skipped: steps that were left out because a gradient scaler had found an infinity.
         in_backward: one is going on; what is called from within it is not the script's own doing.
@@ -71,7 +72,7 @@ class Watch:
 
     @property
     def clock(self) -> int:
-        """Steps of the optimizer that stepped first."""
+        """Steps of the optimizer that counts."""
         return self.steps[CLOCK] if self.steps else 0
 
     @property
@@ -104,7 +105,7 @@ class Watch:
         # While an optimizer steps, its closure may run as many backward passes as it likes.
         self._since_step = 0
         if not self._helps_by_hand() and not _left_out(optimizer):
-            self.observer.before_step(optimizer, self._number(optimizer), _has_closure(args, kwargs))
+            self.observer.before_step(optimizer, self.number(optimizer), _has_closure(args, kwargs))
 
     def _after_step(self, optimizer: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if self.over:
@@ -117,7 +118,7 @@ class Watch:
         if _left_out(optimizer):
             self._skip()
             return
-        number = self._number(optimizer)
+        number = self.number(optimizer)
         self.steps[number] += 1
         if self.observer.after_step(optimizer, number, _has_closure(args, kwargs)):
             self.finish()
@@ -130,13 +131,14 @@ class Watch:
         if self.recorded is None:
             self.skipped += 1
 
-    def _number(self, optimizer: Optimizer | ByHand) -> int:
-        for number, known in enumerate(self._optimizers):
-            if known is optimizer:
-                return number
-        self._optimizers.append(optimizer)
-        self.steps.append(0)
-        return len(self.steps) - 1
+    def number(self, optimizer: Optimizer | ByHand) -> int:
+        """Of an optimizer; a new one gets the next."""
+        place = next((at for at, known in enumerate(self._optimizers) if known is optimizer), len(self._optimizers))
+        if place == len(self._optimizers):
+            self._optimizers.append(optimizer)
+        number = CLOCK if place == self.job.clock else place + (place < self.job.clock)
+        self.steps += [0] * (number + 1 - len(self.steps))
+        return number
 
     # Backward passes
 
@@ -154,7 +156,7 @@ class Watch:
                 self._before_backward(tensors)
                 result = backward(tensors, *args, **kwargs)
                 if self._open is not None:
-                    self.observer.before_step(self._open, self._number(self._open), closure=False)
+                    self.observer.before_step(self._open, self.number(self._open), closure=False)
                 return result
             finally:
                 self.in_backward = False
@@ -179,7 +181,7 @@ class Watch:
         if stepped is None:
             return False
         self._since_step = 0
-        number = self._number(stepped)
+        number = self.number(stepped)
         self.steps[number] += 1
         return self.observer.after_step(stepped, number, closure=False)
 
@@ -233,7 +235,7 @@ class Watch:
     def _step_replayed(self, step: RecordedStep) -> None:
         with step.as_recorded():
             if not self.over:
-                number = self._number(step.optimizer)
+                number = self.number(step.optimizer)
                 self._since_step = 0
                 if not _left_out(step.optimizer):
                     self.observer.before_step(step.optimizer, number, closure=False, lost=not step.gradients.is_left)

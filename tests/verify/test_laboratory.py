@@ -1,0 +1,60 @@
+"""What the first run of all teaches about how a script is to be run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traced_training
+from attrs import define, field
+
+from perfmod.verify.job import Job
+from perfmod.verify.laboratory import Laboratory, Setting
+from perfmod.verify.request import Request
+from perfmod.verify.running import Ran
+from perfmod.verify.scratch import Scratch
+from perfmod.verify.sides import ORIGINAL, Side
+from perfmod.verify.tree import Tree
+
+
+@define
+class Stepping:
+    """Stands in for `Runner`: its optimizers step in an order that is given."""
+
+    order: Sequence[int]
+    scratch: Scratch
+    clocks: list[int] = field(factory=list)
+
+    def run_all(self, runs: Sequence[tuple[Side, Job]], _concurrency: int = 1) -> list[Ran]:
+        self.clocks += [job.clock for _, job in runs]
+        record, numbers = traced_training.document(traced_training.Recipe(steps=3))
+        (step, *_) = [event for event in record["events"] if event["kind"] == "step"]
+        others = [event for event in record["events"] if event["kind"] != "step"]
+        events = [*others, *({**step, "optimizer": number} for number in self.order)]
+        added: dict[str, Any] = {"unrepeatable": [], "environment": {}, "modules": [], "optimizers": 2}
+        return [Ran(None, ({**added, **record, "events": events},), (numbers,)) for _ in runs]
+
+
+@pytest.mark.parametrize(("order", "clock"), [
+    ([0, 0, 0], 0),
+    ([0, 1, 0, 1, 0], 1),
+    ([0, 1, 2, 0, 1, 2, 0], 2),
+    ([0, 0, 0, 1, 0, 0, 0, 1, 0], 0),
+    ([0, 1, 0, 2, 0], 0),
+    ([0], 0),
+])  # fmt: skip
+def test_steps_are_counted_where_a_round_is_over(tmp_path: Path, order: list[int], clock: int) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import torch\n")
+    (tmp_path / "scratch").mkdir()
+    runner = Stepping(order, Scratch(tmp_path / "scratch"))
+    request = Request(script, None, (), "cuda", "python", 4, True, None, 60.0, None, (), "perfmod verify train.py")
+    lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
+    tree = Tree.of(script)
+    side = Side(ORIGINAL, tree, script.relative_to(tree.root))
+    for _ in range(2):
+        lab.watch([(side, Setting())], seed=1)
+    # Where another optimizer counts, the first run is made again.
+    assert runner.clocks == ([0, clock, clock] if clock else [0, 0])
