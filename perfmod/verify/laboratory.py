@@ -35,6 +35,9 @@ _SECONDS_OF_TURNS = {False: (0.2, 0.5), True: (0.1, 0.3)}
 """Of the warm-up and the window of each turn; and with batches at hand, when steps vary less."""
 _STEPS_OF_A_TURN = 10
 """At least."""
+_SLOW_STEP = 0.3
+_FEW_STEPS = {"warmup_steps": 4, "window_steps": 8}
+"""Steps of so many seconds vary little, and those in a hurry make no more of them than these, at least."""
 _LONGEST_STEP_OF_TURNS = 2.0
 """Seconds; where a step takes longer than a start, there is nothing to be gained by turns."""
 _FEWEST_PAIRS = 2
@@ -165,7 +168,8 @@ class Laboratory:
         warm_up, window = _SECONDS[self.request.quick]
         meter = Meter()
         with meter.span(sampled=True):
-            ran = self.runner.run(side, self._job(Mode.TIMING, warmup_seconds=warm_up, window_seconds=window))
+            lengths = {"warmup_seconds": warm_up, "window_seconds": window, **self._few_steps()}
+            ran = self.runner.run(side, self._job(Mode.TIMING, **lengths))
         return ran, Load(meter.share)
 
     def time_by_turns(self, sides: Sequence[Side], batches_at_hand: int = 0) -> list[tuple[Ran, Load]]:
@@ -200,6 +204,7 @@ class Laboratory:
         turns = Turns(self.runner.scratch.states(), len(sides), card)
         warm_up, window = _SECONDS_OF_TURNS[bool(batches_at_hand)]
         lengths = {"warmup_seconds": warm_up, "window_seconds": window, "window_steps": _STEPS_OF_A_TURN}
+        lengths |= self._few_steps()
         shared = {"turns": str(turns.folder), "turn_count": COUNT, "batches_at_hand": batches_at_hand}
         jobs = [(side, self._job(Mode.TIMING, place=place, **lengths, **shared)) for place, side in enumerate(sides)]
         return turns, jobs
@@ -216,6 +221,10 @@ class Laboratory:
             return 0
         pairs = self.at_once() // 2
         return pairs if pairs >= _FEWEST_PAIRS else 0
+
+    def _few_steps(self) -> Mapping[str, int]:
+        is_slow = self.request.quick and self._longest_step() > _SLOW_STEP
+        return _FEW_STEPS if is_slow else {}
 
     def _longest_step(self) -> float:
         """Seconds that a step may take at most, by the first run, whose start is in them, too."""

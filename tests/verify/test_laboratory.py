@@ -37,6 +37,16 @@ class Stepping:
         return [Ran(None, ({**added, **record, "events": events},), (numbers,)) for _ in runs]
 
 
+def laboratory(folder: Path, runner: object, *, quick: bool = True) -> tuple[Laboratory, Side]:
+    """One that runs a script, and the script."""
+    script = folder / "train.py"
+    script.write_text("import torch\n")
+    request = Request(script, None, (), "cuda", "python", 4, quick, None, 60.0, None, (), "perfmod verify train.py")
+    lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
+    tree = Tree.of(script)
+    return lab, Side(ORIGINAL, tree, script.relative_to(tree.root))
+
+
 @pytest.mark.parametrize(("order", "clock"), [
     ([0, 0, 0], 0),
     ([0, 1, 0, 1, 0], 1),
@@ -46,15 +56,31 @@ class Stepping:
     ([0], 0),
 ])  # fmt: skip
 def test_steps_are_counted_where_a_round_is_over(tmp_path: Path, order: list[int], clock: int) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("import torch\n")
     (tmp_path / "scratch").mkdir()
     runner = Stepping(order, Scratch(tmp_path / "scratch"))
-    request = Request(script, None, (), "cuda", "python", 4, True, None, 60.0, None, (), "perfmod verify train.py")
-    lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
-    tree = Tree.of(script)
-    side = Side(ORIGINAL, tree, script.relative_to(tree.root))
+    lab, side = laboratory(tmp_path, runner)
     for _ in range(2):
         lab.watch([(side, Setting())], seed=1)
     # Where another optimizer counts, the first run is made again.
     assert runner.clocks == ([0, clock, clock] if clock else [0, 0])
+
+
+@pytest.mark.parametrize(("seconds", "quick", "lengths"), [
+    (10.0, True, (4, 8)),
+    (10.0, False, (10, 20)),
+    (1.0, True, (10, 20)),
+])  # fmt: skip
+def test_few_slow_steps_are_timed_by_those_in_a_hurry(
+    tmp_path: Path, seconds: float, lengths: tuple[int, int], *, quick: bool
+) -> None:
+    jobs: list[Job] = []
+
+    class Timing:
+        def run(self, _side: Side, job: Job) -> Ran:
+            jobs.append(job)
+            return Ran(None)
+
+    lab, side = laboratory(tmp_path, Timing(), quick=quick)
+    lab.first = {"steps": {"0": 20}, "seconds": seconds}
+    lab.time(side)
+    assert [(job.warmup_steps, job.window_steps) for job in jobs] == [lengths]
