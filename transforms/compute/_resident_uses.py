@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import libcst as cst
 
+from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._moved_batches import Kept, Move, moves
 from perfmod.transforms.compute._prepared_pictures import only_shows
 from perfmod.transforms.compute._resident_edits import PACKAGE
@@ -16,6 +18,9 @@ from perfmod.transforms.facts.torch_api import PASSES_ITEMS
 from perfmod.transforms.facts.value import DType
 
 _GOES_THROUGH = PASSES_ITEMS - {"itertools.cycle", "itertools.islice"} | {"builtins.enumerate", "builtins.len"}
+_SEVERAL_PROCESSES = re.compile(
+    r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
+)
 
 
 def data_set_of(file: FileFacts, loader: Loader) -> cst.Call:
@@ -53,6 +58,13 @@ def loaders_of(file: FileFacts, data_set: cst.Call) -> tuple[list[Loader], bool]
             statement = file.tree.statement(held.node)
             raise Kept(f"line {file.line(statement)} uses the data set, too: `{file.code(statement)}`")
     return list(found), is_shown
+
+
+def require_one_process(file: FileFacts) -> None:
+    """Raises `Kept` where other processes or devices may need their part of a data set."""
+    shared = first_mention(file, _SEVERAL_PROCESSES)
+    if shared is not None:
+        raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")
 
 
 def moves_of(file: FileFacts, together: list[Loader], kinds: Sequence[DType | None]) -> list[Move]:

@@ -1,4 +1,4 @@
-"""What is written for a recorded step: the function of its lines, the line that records it, and the call."""
+"""What is written for a recorded step, and where: its recorder, the function of its lines, and the call of that."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import statement_start
+
+
+def recorder_file(file: FileFacts) -> Beside:
+    """Where the recorder is, or will be. Raises `NotRecorded` where the code could not import it."""
+    if file.beside is None:
+        raise NotRecorded(file.tree.module, "the recorder is a file of its own, and none can be made beside this code")
+    if file.beside.problem:
+        raise NotRecorded(file.tree.module, file.beside.problem)
+    return file.beside
 
 
 def step_place(file: FileFacts, found: Parts) -> Round:

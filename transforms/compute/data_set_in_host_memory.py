@@ -44,21 +44,19 @@ known above the data set, and where tensors are not seen to be plain data: compu
 another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
-`assume = ["fits-on-the-device"]` for the project. On an H200,
-PyTorch's own VAE on MNIST trained 3.3 times as fast with this rule, PM106, PM202 and PM304 (docs/evidence.md).
+`assume = ["fits-on-the-device"]` for the project. On an H200, PyTorch's own VAE on MNIST trained 3.3 times as fast
+with this rule, PM106, PM202 and PM304 (docs/evidence.md).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._mentions import first_mention
 from perfmod.transforms.compute._moved_batches import Kept, Move
 from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
-from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of
+from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of, require_one_process
 from perfmod.transforms.compute._same_samples import is_picture_set
 from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -68,10 +66,6 @@ from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.questions import Predicate
 from perfmod.transforms.rule import Rule, question
-
-_SEVERAL_PROCESSES = re.compile(
-    r"\btorch\.distributed\b|\bDistributed\w+\b|\bDataParallel\b|\bset_device\b|\bimport deepspeed\b|\bAccelerator\("
-)
 
 
 class DataSetInHostMemory(Rule):
@@ -108,7 +102,7 @@ class DataSetInHostMemory(Rule):
                 data_set = data_set_of(file, loader)
                 together, is_shown = loaders_of(file, data_set)
                 done |= {each.call for each in together}
-                _require_one_process(file)
+                require_one_process(file)
                 is_made = is_picture_set(file, data_set)
                 if is_made:
                     edits, found = pictures_on_device(file, data_set, together, is_shown=is_shown)
@@ -145,9 +139,3 @@ class DataSetInHostMemory(Rule):
             min_torch="1.11" if is_made else None,
             questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
         )
-
-
-def _require_one_process(file: FileFacts) -> None:
-    shared = first_mention(file, _SEVERAL_PROCESSES)
-    if shared is not None:
-        raise Kept(f"several processes or devices may share the training: `{shared[0]}` on {shared[1]}")

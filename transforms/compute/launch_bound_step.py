@@ -39,7 +39,7 @@ round. Those lines become the step, and the `if` stays as it is, with what stand
 
 A replay leaves gradients where the recorded step left them, and sets none to zero in Python. So the step has to zero
 those of its own optimizers before its backward pass, and those of the others have to be zeroed behind it, before the
-backward pass in the `if`. Where they are zeroed elsewhere, or something looks at a gradient, the step stays as it is.
+backward pass in the `if`. Otherwise, or where something looks at a gradient, the step stays as it is.
 
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
 count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
@@ -61,35 +61,16 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute._capturable import capturable_form
-from perfmod.transforms.compute._recordable import RECORDER, draws, obstacle_of_files
-from perfmod.transforms.compute._step_edits import step_call, step_function, step_name, step_place
-from perfmod.transforms.compute._step_gradients import (
-    beyond,
-    border_of,
-    require_apart,
-    require_nothing_trained_elsewhere,
-    require_zeroed,
-)
-from perfmod.transforms.compute._step_parts import (
-    NotRecorded,
-    Round,
-    changed_attribute,
-    core_lines,
-    optimizer_calls,
-    owner,
-    parts,
-    training_lines,
-)
+from perfmod.transforms.compute._recordable import RECORDER, draws
+from perfmod.transforms.compute._recordable_step import is_recorded, recordable_step
+from perfmod.transforms.compute._step_edits import recorder_file, step_call, step_function, step_name, step_place
+from perfmod.transforms.compute._step_parts import NotRecorded, Round, training_lines
 from perfmod.transforms.compute.recorder import recorder
-from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
-from perfmod.transforms.facts.tree import find_any, walk_scope
+from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.rule import Rule
-from perfmod.transforms.waits import is_wait
 
 
 class LaunchBoundStep(Rule):
@@ -119,7 +100,7 @@ class LaunchBoundStep(Rule):
         for loop in find_any(file.tree.module, cst.For, cst.While, cst.FunctionDef):
             assert isinstance(loop, (cst.For, cst.While, cst.FunctionDef))
             lines = training_lines(file, loop)
-            if not lines or _is_recorded(file, loop):
+            if not lines or is_recorded(file, loop):
                 continue
             try:
                 yield self._recorded(file, loop, taken)
@@ -128,45 +109,15 @@ class LaunchBoundStep(Rule):
                 yield self.refused(file, lines[0], f"{line}{reason.why}")
 
     def _recorded(self, file: FileFacts, loop: Round, taken: Mapping[cst.CSTNode | None, set[str]]) -> Finding:
-        if isinstance(loop, cst.For) and file.steps.is_beside_parts(loop):
-            why = "its rounds add up gradients for one step of the optimizer, and a single round is no step"
-            raise NotRecorded(loop, why)
-        whole = obstacle_of_files(file, loop)
-        if whole is not None:
-            raise NotRecorded.of(whole)
-        if not uses_accelerator(file):
-            raise NotRecorded(file.tree.module, "nothing in sight is put on an accelerator")
-        if file.source.has_cells:
-            raise NotRecorded(file.tree.module, "a notebook's cells run one by one")
-        for around in file.tree.ancestors(loop):
-            if isinstance(around, cst.With) and "autocast" in file.code(around.items[0].item):
-                raise NotRecorded(around, "autocast around the loop keeps its copies of the weights")
-        steps = optimizer_calls(file, loop, "step")
-        if not steps:
-            scaled = [each for each in walk_scope(loop.body) if is_wait(file, each) and isinstance(each, cst.Call)]
-            for each in scaled:
-                if dotted(each.func).endswith(".step"):
-                    raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
-            raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
-        border = border_of(file, loop)
-        found = parts(file, loop, border.core if border else core_lines(file, loop))
-        require_nothing_trained_elsewhere(file, found)
-        changed = changed_attribute(file, found)
-        if changed is not None:
-            raise changed
-        if border:
-            found = beyond(file, found, border)
-        else:
-            require_zeroed(file, loop, steps)
-            require_apart(file, found)
-        beside = _file_beside(file)
-        settings = [edit for call in (border.steps if border else steps) for edit in capturable_form(file, call)]
+        step = recordable_step(file, loop)
+        found = step.parts
+        beside = recorder_file(file)
+        settings = [edit for call in step.own for edit in capturable_form(file, call)]
         place = step_place(file, found)
-        optimizers = list(dict.fromkeys(file.code(owner(call)) for call in steps))
         name = step_name(place, taken[file.tree.function(place)])
         edits = [
             *step_call(file, found, name),
-            step_function(file, found, place, name, optimizers),
+            step_function(file, found, place, name, step.optimizers),
             *dict.fromkeys(settings),
         ]
         numerics = (
@@ -181,19 +132,3 @@ class LaunchBoundStep(Rule):
             imports=(f"from {beside.module} import {RECORDER}",),
             elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),), is_new=True),),
         )
-
-
-def _is_recorded(file: FileFacts, loop: Round) -> bool:
-    """Whether a function is given to a recorder."""
-    name = loop.name.value if isinstance(loop, cst.FunctionDef) else None
-    calls = (call for call in file.tree.all(cst.Call) if dotted(call.func) == RECORDER and call.args)
-    return any(dotted(call.args[0].value) == name for call in calls)
-
-
-def _file_beside(file: FileFacts) -> Beside:
-    """Where the recorder is, or will be."""
-    if file.beside is None:
-        raise NotRecorded(file.tree.module, "the recorder is a file of its own, and none can be made beside this code")
-    if file.beside.problem:
-        raise NotRecorded(file.tree.module, file.beside.problem)
-    return file.beside
