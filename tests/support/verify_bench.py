@@ -58,7 +58,8 @@ class SharingLaboratory(Laboratory):
         return [found[number] for number in range(len(runs))]
 
     def _handing_over(self, side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
-        what = f"{self.original.text(self.original.script)} {setting.reference} {seed} {self.request.steps}"
+        way = f"{self.by_hand} {self.bare} {self.clock}"
+        what = f"{self.original.text(self.original.script)} {setting.reference} {seed} {self.request.steps} {way}"
         states = self.folder / f"states-{hashlib.sha256(what.encode()).hexdigest()}"
         states.mkdir(exist_ok=True)
         # Who comes first of those that all would write the same.
@@ -86,7 +87,8 @@ class SharingLaboratory(Laboratory):
             data = file.read()
             if data:
                 ran: Ran = pickle.loads(data)
-                return ran
+                # Who ran it made it again where it taught another way to run the script, and kept that one, too.
+                return self.watch([run], seed)[0] if not self.first and self._learns_from(ran) else ran
             ran = super().watch([run], seed)[0]
             file.write(pickle.dumps(ran))
             return ran

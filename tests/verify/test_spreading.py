@@ -77,6 +77,7 @@ SAVED = SCRIPT.format(
 NORMALISED = SCRIPT.format(**{**USUAL, "layers": "nn.Linear(6, 12), nn.BatchNorm1d(12), nn.Linear(12, 3)"})
 UNWRAPPED = NORMALISED.replace("model = nn.Data", "if torch.cuda.device_count() > 1:\n    model = nn.Data")
 UNEVEN = SCRIPT.format(**{**USUAL, "count": "31"})
+NOT_AVERAGED = "after step 1: they do not average"
 WRAPPED = re.compile(r"model = nn\.parallel\.DistributedDataParallel\((.|\n)*?\n *\)")
 
 
@@ -138,28 +139,23 @@ def told(equality: Equality) -> str:
     return "\n".join([f"{equality.verdict.value}: {equality.reason}", *rows])
 
 
-# The first is proven every time by tests/cli/test_verify.py.
-@pytest.mark.parametrize(
-    "code",
-    [
-        pytest.param(MLP, id="MLP", marks=pytest.mark.exhaustive),
-        pytest.param(SCHEDULED, id="schedule", marks=pytest.mark.exhaustive),
-        pytest.param(SAVED, id="checkpoints", marks=pytest.mark.exhaustive),
-        pytest.param(NORMALISED, id="batch normalisation"),
-    ],
-)
+# A plain model is proven every time by tests/cli/test_verify.py, one with batch normalisation below.
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("code", [MLP, SCHEDULED, SAVED], ids=["MLP", "schedule", "checkpoints"])
 def test_two_processes_that_train_as_one_are_proven(trial: Trial, code: str) -> None:
     (equality,) = trial.judge(code, rewritten(code))
+    proven_as_one(equality, saves=code is SAVED)
+
+
+def proven_as_one(equality: Equality, *, saves: bool) -> None:
     assert equality.verdict is Verdict.PROVEN, told(equality)
     held = {check.name for check in equality.checks}
     assert {"without dropout: batches", "without dropout: loss curve", "with short epochs"} <= held, held
-    assert ("without dropout: checkpoints" in held) is (code is SAVED)
+    assert ("without dropout: checkpoints" in held) is saves
 
 
-OFTEN = {
-    "gradients are not averaged": (WRAPPED, "pass", "after step 1: they do not average"),
-}
-RARELY = {
+MUTANTS = {
+    "gradients are not averaged": (WRAPPED, "pass", NOT_AVERAGED),
     "both have the same samples": (
         "DistributedSampler(samples, ",
         "DistributedSampler(samples, 2, 0, ",
@@ -179,24 +175,26 @@ RARELY = {
 }
 
 
-# The others are shown to the judge below, by traces.
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "mutants", [pytest.param(OFTEN, id="often"), pytest.param(RARELY, id="rarely", marks=pytest.mark.exhaustive)]
-)
-def test_what_trains_otherwise_is_refuted(
-    trial: Trial, mutants: dict[str, tuple[str | re.Pattern[str], str, str]]
-) -> None:
-    codes = [changed(old, new) for old, new, _ in mutants.values()]
-    for (name, (*_, reason)), equality in zip(mutants.items(), trial.judge(MLP, *codes), strict=True):
+# The judge is shown all of them below, by traces.
+@pytest.mark.exhaustive
+def test_what_trains_otherwise_is_refuted(trial: Trial) -> None:
+    codes = [changed(old, new) for old, new, _ in MUTANTS.values()]
+    for (name, (*_, reason)), equality in zip(MUTANTS.items(), trial.judge(MLP, *codes), strict=True):
         assert equality.verdict is Verdict.REFUTED, f"{name}: {told(equality)}"
         assert reason in equality.reason, f"{name}: {told(equality)}"
 
 
-def test_what_normalises_otherwise_is_not_proven(trial: Trial) -> None:
-    after = rewritten(NORMALISED).replace("nn.BatchNorm1d(12)", "nn.BatchNorm1d(12, momentum=0.5)")
-    (equality,) = trial.judge(NORMALISED, after)
-    assert equality.verdict is Verdict.INCONCLUSIVE, told(equality)
+@pytest.mark.long
+def test_one_that_normalises_is_told_from_what_trains_or_normalises_otherwise(trial: Trial) -> None:
+    right = rewritten(NORMALISED)
+    other_averages = right.replace("nn.BatchNorm1d(12)", "nn.BatchNorm1d(12, momentum=0.5)")
+    not_averaged = WRAPPED.sub("pass", right)
+    assert len({right, other_averages, not_averaged}) == 3
+    proven, inconclusive, refuted = trial.judge(NORMALISED, right, other_averages, not_averaged)
+    proven_as_one(proven, saves=False)
+    assert inconclusive.verdict is Verdict.INCONCLUSIVE, told(inconclusive)
+    assert refuted.verdict is Verdict.REFUTED, told(refuted)
+    assert NOT_AVERAGED in refuted.reason, told(refuted)
 
 
 def given(part: slice) -> Callable[[Trace], Trace]:
@@ -246,9 +244,7 @@ def test_processes_that_did_together_what_one_did_are_like_it() -> None:
 @pytest.mark.parametrize(
     ("ranks", "reason"),
     [
-        pytest.param(
-            [({}, FIRST), ({"data_seed": 5}, SECOND)], "after step 1: they do not average", id="gradients of its own"
-        ),
+        pytest.param([({}, FIRST), ({"data_seed": 5}, SECOND)], NOT_AVERAGED, id="gradients of its own"),
         pytest.param(
             [({}, FIRST), ({}, FIRST)], "several processes are given the same samples in step 1", id="same samples"
         ),
