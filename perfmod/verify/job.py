@@ -87,7 +87,7 @@ class Job:
         states: E-run: folder of the states that the original hands over to the other runs; empty where it does not.
         writes_states: E-run: this is the run that writes them; others take them over.
         horizon: E-run: steps after which it is stopped instead, where the original needs little time for these.
-        handed: E-run: the steps (of the optimizer that stepped first) after which that is done.
+        handed: E-run: the steps (of the optimizer that counts) after which that is done.
         warmup_steps: T- and P-run: steps before the window, at least.
         warmup_seconds: T-run: seconds before the window, at least (from the first step's end).
         window_steps, window_seconds: T-run: the window is longer than both.

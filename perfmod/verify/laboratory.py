@@ -389,7 +389,7 @@ def _handed(ran: Ran) -> set[int]:
 
 
 def _steps(ran: Ran) -> int:
-    """How often the first optimizer stepped."""
+    """How often the optimizer that counts stepped."""
     return min((record["steps"].get("0", 0) for record in ran.records), default=0)
 
 

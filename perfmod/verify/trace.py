@@ -158,9 +158,9 @@ class Trace:
         held_in_half: parameters whose values all fit a half type, after the last step.
         printed: to the standard output.
         replays_unseen: why not all is known of what is replayed as a CUDA graph; else empty.
-        begun: how many steps of the first optimizer came before the events.
+        begun: how many steps of the optimizer that counts came before the events.
         events: in order.
-        snapshots: tensors by key, for each pair of what was kept and the step of the first optimizer after which.
+        snapshots: tensors by key, for each pair of what was kept and the step of the optimizer that counts after which.
     """
 
     rank: int
@@ -231,7 +231,7 @@ class Trace:
 
     @property
     def last(self) -> int:
-        """The step of the first optimizer after which the last snapshots were taken; 0 where none were."""
+        """The step of the optimizer that counts after which the last snapshots were taken; 0 where none were."""
         return max((step for name, step in self.snapshots if not name.endswith(_AT_START)), default=0)
 
     def snapshot(self, name: str, step: int) -> Mapping[str, Digest]:
@@ -239,7 +239,7 @@ class Trace:
         return self.snapshots.get((name, step), {})
 
     def single(self, number: int) -> Trace:
-        """One step of the first optimizer, of which all was kept, as a run of its own."""
+        """One step of the optimizer that counts, of which all was kept, as a run of its own."""
         done, events = 0, []
         for event in self.events:
             if done == number - 1:

@@ -42,7 +42,7 @@ class HandingOver:
     """Writes or takes over states in one process of a run.
 
     Attributes:
-        done: the steps of the first optimizer after which a state was written, or taken over.
+        done: the steps of the optimizer that counts after which a state was written, or taken over.
     """
 
     def __init__(self, job: Job, names: Names) -> None:
@@ -58,7 +58,7 @@ class HandingOver:
         """Write or take over the state after a step, where that is wanted. Returns whether that was done.
 
         Args:
-            step: of the first optimizer.
+            step: of the optimizer that counts.
             stepped: the optimizers by their numbers.
             wiped: the step has been replayed together with what zeroes gradients behind it; they stay as they are.
         """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .by_hand import ByHand
 
 CLOCK = 0
-"""The number of the optimizer that stepped first: its steps are the steps of the run."""
+"""The number of the optimizer that counts: its steps are the steps of the run."""
 
 
 class Observer:
