@@ -8,6 +8,7 @@ import re
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import forked_python
@@ -156,7 +157,7 @@ def printed(code: str, folder: Path, processes: int = 0, *, launcher: bool = Fal
     script = folder / "train.py"
     script.write_text(code, encoding="utf-8")
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    for _ in range(2):
+    for _ in range(4):
         alike = [([forked_python.python()], rank) for rank in _ranks(processes)]
         calls: list[tuple[list[str], dict[str, str]]] = [(torchrun, {})] if launcher else alike
         with contextlib.ExitStack() as running:
@@ -173,13 +174,23 @@ def printed(code: str, folder: Path, processes: int = 0, *, launcher: bool = Fal
                 )
                 for command, rank in calls
             ]
-            ends = [process.communicate(timeout=240) for process in started]
+            ends = _ends(started)
         errors = "".join(error for _, error in ends)
-        # Any script that trains through gloo may abort when its interpreter ends (torch 2.13: one run in ten).
-        if "terminate called without an active exception" not in errors:
+        # Any script that trains through gloo may abort or hang when its interpreter ends (torch 2.13: one run in ten).
+        if ends and "terminate called without an active exception" not in errors:
             break
     assert not any(process.returncode for process in started), errors
     return "".join(out for out, _ in ends)
+
+
+def _ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[str, str]]:
+    """What processes print, and their errors; nothing where one of them hangs, and all are killed."""
+    try:
+        return [process.communicate(timeout=45) for process in processes]
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        return []
 
 
 def _ranks(processes: int) -> list[dict[str, str]]:
