@@ -335,7 +335,7 @@ class Recorder(Observer):
             **self._counts(),
             "peak_reserved_mib": peak,
             "devices": _devices(),
-            "on_cpu": not _device_was_used(),
+            "on_cpu": not _devices(),
             "held_in_half": max(self._held_in_half, halves.held_in_half(self._names.parameters())),
             "printed": self._outputs.printed,
             "events": self._events.read(readout),
@@ -365,7 +365,7 @@ class Recorder(Observer):
             "left_out": None if left_out is None else left_out.calls,
             "adds_up_in_half": self._adds_up_in_half,
             "drawn": self._drawn_by_step,
-            "draws_on_devices": self._draws_on_devices or not _device_was_used(),
+            "draws_on_devices": self._draws_on_devices or not _devices(),
             "workers": self._workers.noted(),
             "handed": self._states.done,
             "replays_unseen": self._replays_unseen(),
@@ -378,9 +378,3 @@ def _devices() -> list[int]:
     if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return []
     return [at for at in range(torch.cuda.device_count()) if torch.cuda.max_memory_reserved(at)]
-
-
-def _device_was_used() -> bool:
-    """Whether there has been a tensor on any GPU."""
-    initialized: Any = torch.cuda.is_initialized
-    return bool(initialized()) and any(map(torch.cuda.max_memory_reserved, range(torch.cuda.device_count())))
