@@ -48,6 +48,19 @@ def test_a_script_that_does_not_fail(tmp_path: Path, end: str, status: int, kind
     assert sorted(path.name for path in child.out.iterdir()) == ["rank0.f64", "rank0.json"]
 
 
+def test_modules_are_named_by_where_their_files_lie(tmp_path: Path) -> None:
+    tree, elsewhere = tmp_path / "tree", tmp_path / "elsewhere"
+    tree.mkdir()
+    elsewhere.mkdir()
+    (tree / "own.py").touch()
+    (elsewhere / "inside.py").symlink_to(tree / "own.py")
+    (elsewhere / "other.py").touch()
+    (tree / "outside.py").symlink_to(elsewhere / "other.py")
+    code = f"{TRAINING}import inside, outside\nstep()"
+    child = harness_child.run(tmp_path, code, Mode.EQUALITY, steps=4, paths=(elsewhere,))
+    assert child.record["modules"] == ["own.py", "train.py"], child.stderr
+
+
 def test_who_swallows_the_end_meets_it_again(tmp_path: Path) -> None:
     swallow = """
 for number in range(7):

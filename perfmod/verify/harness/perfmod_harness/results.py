@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 
@@ -99,9 +100,23 @@ def _below(path: str, root: str) -> str | None:
 
 def _modules(root: str) -> list[str]:
     """The files of the user's tree that were imported; torch has modules whose files are but names."""
-    files = [_MAIN, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))]
-    found = {_below(file, root) for file in files if isinstance(file, str) and Path(file).is_file()}
+    files = {_MAIN, *(getattr(module, "__file__", None) for module in list(sys.modules.values()))}
+    below = _may_be_below(root)
+    found = {_below(file, root) for file in files if isinstance(file, str) and below(file) and Path(file).is_file()}
     return sorted(file for file in found if file is not None)
+
+
+def _may_be_below(root: str) -> Callable[[str], bool]:
+    """Tells of most files at once that they are elsewhere: there are thousands of modules in few folders."""
+    top = os.path.realpath(root) + os.sep
+    real = functools.cache(os.path.realpath)
+
+    def may_be_below(file: str) -> bool:
+        folder, name = os.path.split(file)
+        path = f"{real(folder)}{os.sep}{name}"
+        return path.startswith(top) or Path(path).is_symlink()
+
+    return may_be_below
 
 
 def _environment() -> dict[str, Any]:

@@ -48,7 +48,25 @@ def uncompiled() -> Iterator[None]:
 
 
 def _skip_files(rules: str) -> None:
+    module: Any = sys.modules[rules]
     package = f"{__package__}."
-    for name in list(sys.modules):
-        if name.startswith(package) and name[len(package) :] not in _SEEN_THROUGH:
-            sys.modules[rules].add(name)  # type: ignore[attr-defined]
+    own = [name for name in list(sys.modules) if name.startswith(package)]
+    with _compiled_once(module):
+        for name in own:
+            if name[len(package) :] not in _SEEN_THROUGH:
+                module.add(name)
+
+
+@contextmanager
+def _compiled_once(rules: Any) -> Iterator[None]:
+    """Have torch compile its pattern of all skipped files once, in the end, and not for each file that is added."""
+    compile_pattern = getattr(rules, "_recompile_re", None)
+    if compile_pattern is None:
+        yield
+        return
+    rules._recompile_re = lambda: None
+    try:
+        yield
+    finally:
+        rules._recompile_re = compile_pattern
+        compile_pattern()
