@@ -8,6 +8,7 @@ because training on pure noise soon stands still. Needs NumPy, Pillow and, for w
 from __future__ import annotations
 
 import pickle
+import string
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -146,6 +147,13 @@ def words(folder: Path, *, train: int = 20_000, held_out: int = 2_000, vocabular
         (folder / f"{part}.txt").write_text("\n".join(lines) + "\n")
 
 
+def letters(folder: Path, *, name: str, count: int = 1_000_000) -> None:
+    """One text of the letters and marks of plays, each near the one before it."""
+    alphabet = np.frombuffer(f"{string.ascii_letters} !?.,;:-'&$3\n".encode(), dtype="u1")
+    walk = np.cumsum(np.random.default_rng(SEED).integers(-3, 4, count)) % len(alphabet)
+    (folder / name).write_bytes(alphabet[walk].tobytes())
+
+
 def pictures(folder: Path, *, train: int = 100, test: int = 10) -> None:
     """`train/*.jpg` and `test/*.jpg`: smooth colours, 320 x 320 pixels."""
     random = np.random.default_rng(SEED)
@@ -231,6 +239,7 @@ RECIPES: dict[str, Callable[..., None]] = {
         tu_dataset,
         tokens,
         words,
+        letters,
         pictures,
         graph_text,
         cora_tables,

@@ -1,17 +1,21 @@
 """`perfmod tune` on the reference scripts and on public ones, next to a stack of settings that was chosen by hand.
 
-    python benchmarks/tune_public.py [--sources DIR] [--hand DIR] [--json FILE] [--reports DIR] [--only NAME ...]
-                                     [--budget 5m] [--allow CLASS] [--rounds 5] [--device cuda|cpu] [--python PY]
+    python benchmarks/tune_public.py [--sources DIR] [--hand DIR] [--graphed DIR] [--json FILE] [--reports DIR]
+                                     [--only NAME ...] [--budget 5m] [--allow CLASS] [--rounds 5]
+                                     [--device cuda|cpu] [--python PY]
 
 The public scripts are those of `public_scripts.toml`, which `verify_public.py` describes; they are left out without
 `--sources`. A stack by hand is a patch of such a script, `<name>.patch` in the folder of `--hand`, and the expert's
 version of a reference script. Whoever writes one does not know what perfmod writes, and may do everything but record
-the whole step as a CUDA graph. The patches hold lines of other people's scripts and are no part of this repository.
+the whole step as a CUDA graph; those in the folder of `--graphed` do that too (a line `steps of a replay: 10` in front
+of such a patch says that a graph holds several). The patches hold lines of other people's scripts and are no part of
+this repository.
 
 Each script is tuned first. Then the script as written, as tuned and as made faster by hand are timed in turns, in
-processes that are warm at the same time, with new processes in each round. FILE gets a row for each script, once it is
-tuned and again once it is timed: the stack, its verdict, the three times of a step in every round, and how close the
-tuned script comes to the one by hand (1.0 is as fast). Rows of scripts that this run leaves out are kept. A journal in
+processes that are warm at the same time, with new processes in each round; one that records its steps by hand is timed
+by `replay_timing.py` at the end of each round. FILE gets a row for each script, once it is
+tuned and again once it is timed: the stack, its verdict, the times of a step in every round, and how close the tuned
+script comes to those by hand (1.0 is as fast). Rows of scripts that this run leaves out are kept. A journal in
 the folder of `--reports` lets a second call go on with the search. The exit code is 1 when a script was slower than
 0.85 of the one by hand.
 """
@@ -21,6 +25,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shlex
 import statistics
 import subprocess
@@ -53,7 +58,8 @@ MORE_SAMPLES = "size=(10000", "size=(100000"
 """So many are enough for steps of large batches."""
 USUAL_BATCH = 32
 """Of a reference script that is trained with another one."""
-VARIANTS = ("original", "tuned", "hand")
+VARIANTS = ("original", "tuned", "hand", "graphed")
+NUMBERS = ("gain", "by_hand", "of_hand", "by_graphed", "of_graphed")
 LEAST = 0.85
 """Of the speed of the script by hand."""
 
@@ -75,30 +81,36 @@ class Case:
         """Of the script."""
         return self.public.arguments if self.public is not None else ()
 
-    def place(self, variant: str, sources: Path | None, hand: Path | None, scratch: Path) -> Path | None:
+    def place(self, variant: str, settings: Settings, scratch: Path) -> Path | None:
         """Put a variant into a folder of its own; its script, or None where there is no such variant.
 
         Raises:
             LookupError: the public script is missing.
             CalledProcessError: the patch does not apply.
         """
+        patches = {"hand": settings.hand if self.public else None, "graphed": settings.graphed}.get(variant)
+        patch = patches / f"{self.name}.patch" if patches is not None else None
+        is_patched = patch is not None and patch.exists()
+        if not is_patched and (variant == "graphed" or (variant == "hand" and self.public)):
+            return None
         folder = scratch / variant
         folder.mkdir()
         if self.public is None:
-            by_hand = "expert.py" if self.batch is None else f"expert_{self.batch}.py"
-            source = HERE / "reference" / REFERENCE[self.name][0] / (by_hand if variant == "hand" else "original.py")
-            text = source.read_text("utf-8")
-            (folder / "train.py").write_text(text if self.batch is None else text.replace(*MORE_SAMPLES), "utf-8")
-            (folder / "pyproject.toml").touch()
-            return folder / "train.py"
-        patch = hand / f"{self.name}.patch" if hand is not None else None
-        if variant == "hand" and (patch is None or not patch.exists()):
-            return None
-        assert sources is not None
-        script = self.public.place(sources, folder)
-        if variant == "hand":
-            root = folder / self.public.slug.rpartition("/")[2]
+            root, script = folder, self._place_reference(folder, by_hand=variant == "hand")
+        else:
+            assert settings.sources is not None
+            root, script = folder / self.public.slug.rpartition("/")[2], self.public.place(settings.sources, folder)
+        if is_patched:
             subprocess.run(["git", "apply", "--unsafe-paths", str(patch)], cwd=root, check=True)
+        return script
+
+    def _place_reference(self, folder: Path, *, by_hand: bool) -> Path:
+        script = folder / "train.py"
+        expert = "expert.py" if self.batch is None else f"expert_{self.batch}.py"
+        source = HERE / "reference" / REFERENCE[self.name][0] / (expert if by_hand else "original.py")
+        text = source.read_text("utf-8")
+        script.write_text(text if self.batch is None else text.replace(*MORE_SAMPLES), "utf-8")
+        (folder / "pyproject.toml").touch()
         return script
 
 
@@ -108,6 +120,7 @@ class Settings:
 
     sources: Path | None
     hand: Path | None
+    graphed: Path | None
     reports: Path | None
     budget: str
     allow: str
@@ -118,7 +131,7 @@ class Settings:
 
 def placed(case: Case, settings: Settings, scratch: Path) -> dict[str, Path]:
     """The script of each variant, in `scratch`. Raises `LookupError` or `CalledProcessError`."""
-    found = {variant: case.place(variant, settings.sources, settings.hand, scratch) for variant in VARIANTS}
+    found = {variant: case.place(variant, settings, scratch) for variant in VARIANTS}
     return {variant: path for variant, path in found.items() if path is not None}
 
 
@@ -185,6 +198,7 @@ def timed(case: Case, settings: Settings, paths: dict[str, Path]) -> dict[str, A
         links=(),
         command=shlex.join(sys.argv),
     )
+    by_replays = paths.pop("graphed", None)
     times: dict[str, list[float]] = {variant: [] for variant in paths}
     with opened(request, lambda _text: None) as verification:
         trees = {variant: Tree.of(path, ()) for variant, path in paths.items()}
@@ -200,23 +214,42 @@ def timed(case: Case, settings: Settings, paths: dict[str, Path]) -> dict[str, A
                 if reason:
                     return {"reason": f"{variant}: {reason}"}
                 times[variant].append(round(mean_ms(ran), 4))
+            if by_replays is not None:
+                times.setdefault("graphed", []).append(replayed(case, settings, by_replays))
     gains = [before / after for before, after in zip(times["original"], times["tuned"], strict=True)]
     result: dict[str, Any] = {"ms": times, "gain": round(statistics.median(gains), 3)}
-    if "hand" in times:
-        of_hand = [hand / own for hand, own in zip(times["hand"], times["tuned"], strict=True)]
-        by_hand = [before / hand for before, hand in zip(times["original"], times["hand"], strict=True)]
-        result |= {"by_hand": round(statistics.median(by_hand), 3), "of_hand": round(statistics.median(of_hand), 3)}
+    for variant in [each for each in ("hand", "graphed") if all(times.get(each, [None]))]:
+        reached = [hand / own for hand, own in zip(times[variant], times["tuned"], strict=True)]
+        gained = [before / hand for before, hand in zip(times["original"], times[variant], strict=True)]
+        result |= {f"by_{variant}": round(statistics.median(gained), 3)}
+        result |= {f"of_{variant}": round(statistics.median(reached), 3)}
     return result
+
+
+def replayed(case: Case, settings: Settings, script: Path) -> float | None:
+    """Milliseconds of a step of a script that records its steps by hand; None where it failed."""
+    assert settings.graphed is not None
+    said = re.search(r"steps of a replay: (\d+)", (settings.graphed / f"{case.name}.patch").read_text("utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "time.json"
+        timing = [settings.python, str(HERE / "replay_timing.py"), str(file), str(script), *case.arguments]
+        done = subprocess.run(
+            timing, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=120
+        )
+        if not file.exists():
+            print(done.stderr[-2000:], file=sys.stderr)
+            return None
+        return round(float(json.loads(file.read_text("utf-8"))["ms"]) / int(said[1] if said else 1), 4)
 
 
 def show(rows: Sequence[dict[str, Any]], console: Console) -> None:
     """One line per script."""
     table = Table(title="As written, tuned, and made faster by hand")
-    for heading in ("script", "stack", "gain", "by hand", "of hand", "reason"):
+    for heading in ("script", "stack", "gain", "by hand", "of hand", "graphed", "of graphed", "reason"):
         table.add_column(heading, justify="left" if heading in ("script", "stack", "reason") else "right")
     for row in rows:
         best = row.get("offers", {}).get(row.get("best"), {})
-        numbers = [f"{row[key]:.2f}" if key in row else "" for key in ("gain", "by_hand", "of_hand")]
+        numbers = [f"{row[key]:.2f}" if key in row else "" for key in NUMBERS]
         table.add_row(row["name"], best.get("stack", ""), *numbers, row["reason"])
     console.print(table)
 
@@ -228,6 +261,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sources", type=Path, help="folder with the repositories, as <owner>/<name>")
     parser.add_argument("--hand", type=Path, help="folder with a patch for each script, <name>.patch")
+    parser.add_argument("--graphed", type=Path, help="the same, for scripts that record the whole step")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--reports", type=Path, help="keep journals and evidence in this folder")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[case.name for case in cases])
@@ -238,11 +272,10 @@ def main() -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the scripts")
     args = parser.parse_args()
 
-    sources = args.sources.resolve() if args.sources is not None else None
-    hand = args.hand.resolve() if args.hand is not None else None
-    settings = Settings(sources, hand, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
+    folders = [each.resolve() if each is not None else None for each in (args.sources, args.hand, args.graphed)]
+    settings = Settings(*folders, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
     chosen = [case for case in cases if args.only is None or case.name in args.only]
-    chosen = [case for case in chosen if case.public is None or sources is not None]
+    chosen = [case for case in chosen if case.public is None or args.sources is not None]
     results = Results(args.json, [case.name for case in cases])
     os.environ.setdefault("PERFMOD_CACHE_DIR", tempfile.mkdtemp(prefix="perfmod-tune-"))
     for case in chosen:

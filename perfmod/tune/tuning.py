@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,11 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
+import perfmod
 from perfmod import __version__
 from perfmod.cache import location
 from perfmod.errors import Failure
 from perfmod.examined import Examined
-from perfmod.memory import rules_version
 from perfmod.parallel import usable_cpus
 from perfmod.profile.breakdown import Breakdown
 from perfmod.profile.running import look
@@ -130,7 +131,18 @@ def _key(request: Request, terms: Terms, usual: Rewriting, facts: machine.Facts)
     )
     there = facts.version, facts.torch, facts.gpu, machine.gpu().driver if request.device == "cuda" else ""
     call = request.script.read_bytes(), request.arguments, request.device, terms.batch
-    return digest(rules_version(), code, *call, there)
+    return digest(__version__, _own_code(), code, *call, there)
+
+
+def _own_code() -> str:
+    """Names what searches and judges, by its text: a search may go on where perfmod is installed anew."""
+    found = hashlib.sha256()
+    for folder, folders, names in os.walk(Path(perfmod.__file__).parent, followlinks=True):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith(".py"):
+                found.update(Path(folder, name).read_bytes())
+    return found.hexdigest()
 
 
 def _journal_path(request: Request, terms: Terms) -> Path:
@@ -160,6 +172,8 @@ class _Tuner:
         premises = self.journal.premises or self._looked()
         profile = premises.profile
         self._use_batch(profile)
+        if self.terms.batch is None:
+            self.verification.before_ms = profile.busy_ms
         space = Space(
             self.usual.without(not_now(premises.withheld)),
             lambda chosen: Rewriting.of(self.examine((*self.settings, *chosen.settings))),

@@ -22,11 +22,13 @@ class Causes:
 
     Attributes:
         busy_ms: time in which the GPU worked in a rewritten step; None where unknown.
+        before_ms: the same of a step of the original.
         warnings: what could not be looked at.
     """
 
     why: Why
     busy_ms: float | None
+    before_ms: float | None
     warnings: tuple[str, ...]
 
 
@@ -46,8 +48,11 @@ def causes(lab: Laboratory, original: Side, rewritten: Side, rewriting: Rewritin
         after = {**after, "syncs": syncs}
     sources = _sources(original, rewritten, rewriting, before, after)
     # Beside other runs a GPU is busy with theirs, too.
-    busy_ms = None if lab.was_profiled_beside(rewritten) else _busy_ms(after)
-    return Causes(why(before, after, sources), busy_ms, warnings)
+    busy_ms, before_ms = (
+        None if lab.was_profiled_beside(side) else _busy_ms(record)
+        for side, record in ((rewritten, after), (original, before))
+    )
+    return Causes(why(before, after, sources), busy_ms, before_ms, warnings)
 
 
 def _record(ran: Ran) -> dict[str, Any] | None:

@@ -44,7 +44,7 @@ _FEWEST_PAIRS = 2
 _LONGER = 1.5
 _START = 10.0
 """Times the seconds of a watched run, and those in which a process imports torch, which forked ones have done."""
-_LONGEST_COURSE = {False: 120.0, True: 60.0}
+_LONGEST_COURSE = {False: 120.0, True: 30.0}
 """Seconds that a run may take in which no state is handed over, by how long the first run took; and with `--quick`."""
 _CONTEXT_MIB = 600.0
 """What a process takes of a GPU's memory before it has a tensor there."""

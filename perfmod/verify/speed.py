@@ -80,15 +80,18 @@ def compare(original: Sequence[TimedRun], rewritten: Sequence[TimedRun], seed: i
     speed = evolve(speed, verdict=verdict, reason=f"{claim}, beyond {noise}")
     if verdict is Verdict.REFUTED:
         return speed
-    return evolve(speed, break_even_step=_break_even(original, rewritten, speed.saved_ms), suspicious=too_good(speed))
+    return evolve(speed, break_even_step=_break_even(original, rewritten, speed.saved_ms))
 
 
-def too_good(speed: Speed, busy_ms: float | None = None) -> str:
+def too_good(speed: Speed, busy_ms: float | None = None, before_ms: float | None = None) -> str:
     """Why a gain has to be repeated with other inputs before it is believed; empty where it need not.
 
-    `busy_ms` is for how long a rewritten step keeps the GPU busy, from its profile; None where that is unknown.
+    Args:
+        speed: the gain.
+        busy_ms: for how long a rewritten step keeps the GPU busy, from its profile; None where that is unknown.
+        before_ms: the same for a step of the original: without all that it waits for, it would take so long.
     """
-    if speed.ratio > TOO_GOOD:
+    if speed.ratio > TOO_GOOD and not (before_ms and speed.rewritten_ms > before_ms):
         return f"{speed.ratio:.1f}x is more than removing overhead can give: is the work still done?"
     if busy_ms is not None and 0.0 < speed.rewritten_ms < _PROFILED * busy_ms:
         return (

@@ -115,6 +115,7 @@ class Verification:
 
     Attributes:
         prover: judges candidates against the original; shared by all that is judged.
+        before_ms: time in which the GPU works in a step of the original, where that was looked at before.
     """
 
     request: Request
@@ -123,6 +124,7 @@ class Verification:
     recorder: Recorder
     facts: machine.Facts
     prover: Prover = field(init=False)
+    before_ms: float | None = None
     _unseen: tuple[str, ...] = ()
     _withheld: dict[Place, Withheld] = field(factory=dict)
     _observed: dict[Place, tuple[str, ...]] = field(factory=dict)
@@ -330,7 +332,7 @@ class Verification:
 
     def _repeated_if_too_good(self, speed: Speed, found: Causes, candidate: Candidate) -> Speed:
         """A gain that is hard to believe has to show again, on other weights and other batches."""
-        doubt = too_good(speed, found.busy_ms)
+        doubt = too_good(speed, found.busy_ms, found.before_ms or self.before_ms)
         if not doubt:
             return speed
         self.lab.progress("repeating a result that looks too good")

@@ -20,6 +20,7 @@ FEWER = {
     "tu_dataset": {"graphs": 20},
     "tokens": {"train": 200, "val": 100},
     "words": {"train": 100, "held_out": 40},
+    "letters": {"name": "input.txt", "count": 100},
     "pictures": {"train": 3, "test": 1},
     "graph_text": {"name": "graphs.txt", "graphs": 5},
     "cora_tables": {"nodes": 50, "features": 10, "edges": 60},

@@ -41,23 +41,30 @@ def test_a_public_script_and_its_patch(tune_public: ModuleType, tmp_path: Path) 
     )
     scratch = tmp_path / "scratch"
     scratch.mkdir()
+    settings = _settings(tune_public, tmp_path)
     texts = [
-        tune_public.Case(script.name, script)
-        .place(variant, tmp_path / "sources", tmp_path / "hand", scratch)
-        .read_text()
+        tune_public.Case(script.name, script).place(variant, settings, scratch).read_text()
         for variant in tune_public.VARIANTS
     ]
-    assert texts == ["pinned\n", "pinned\n", "made faster\n"]
+    assert texts == ["pinned\n", "pinned\n", "made faster\n", "made faster\n"]
     (tmp_path / "other").mkdir()
     unpatched = tune_public.Case("unpatched", script)
-    assert unpatched.place("hand", tmp_path / "sources", tmp_path / "hand", tmp_path / "other") is None
+    assert unpatched.place("hand", settings, tmp_path / "other") is None
+    assert unpatched.place("graphed", settings, tmp_path / "other") is None
+
+
+def _settings(tune_public: ModuleType, folder: Path) -> object:
+    hand = folder / "hand"
+    return tune_public.Settings(folder / "sources", hand, hand, None, "5m", "precision", 1, "cpu", "python")
 
 
 @pytest.mark.parametrize("name", ["masked_loss", "cifar_resnet18"])
 def test_a_reference_script_and_the_version_of_its_expert(tune_public: ModuleType, tmp_path: Path, name: str) -> None:
     case, scratch = tune_public.Case(name), tmp_path / "scratch"
     scratch.mkdir()
-    texts = [case.place(variant, None, None, scratch).read_text() for variant in tune_public.VARIANTS]
+    settings = _settings(tune_public, tmp_path)
+    texts = [case.place(variant, settings, scratch).read_text() for variant in tune_public.VARIANTS[:3]]
+    assert case.place("graphed", settings, scratch) is None
     folder = BENCHMARKS / "reference" / name
     original, expert = ((folder / f"{each}.py").read_text() for each in ("original", "expert"))
     assert texts == [original, original, expert]
@@ -66,7 +73,8 @@ def test_a_reference_script_and_the_version_of_its_expert(tune_public: ModuleTyp
 def test_a_larger_batch_has_more_samples_and_an_expert_of_its_own(tune_public: ModuleType, tmp_path: Path) -> None:
     case, scratch = tune_public.Case("cifar_resnet18_1024"), tmp_path / "scratch"
     scratch.mkdir()
-    original, _, expert = (case.place(variant, None, None, scratch).read_text() for variant in tune_public.VARIANTS)
+    settings = _settings(tune_public, tmp_path)
+    original, _, expert = (case.place(each, settings, scratch).read_text() for each in tune_public.VARIANTS[:3])
     assert case.batch == 1024
     assert "batch_size=1024" in expert
     assert "batch_size=32" in original

@@ -18,7 +18,7 @@ from typing import Any, Iterator, NamedTuple
 import torch
 from torch import Tensor
 
-from .shelf import Shelf, Ticket, waiting_for_devices
+from .shelf import Shelf, Ticket, wait_for_devices
 from .structures import is_array
 from .tensors import aside, is_captured, plain
 
@@ -188,8 +188,8 @@ def known(tensor: Tensor) -> Known | None:
         if dense is None:
             return None
         if dense.device.type != "cpu":
-            with waiting_for_devices():
-                dense = dense.cpu()
+            wait_for_devices()
+            dense = dense.cpu()
         laid_out = dense.contiguous()
         size = laid_out.numel() * laid_out.element_size()
         content = (ctypes.c_char * size).from_address(laid_out.data_ptr()) if size else b""

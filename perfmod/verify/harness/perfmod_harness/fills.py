@@ -3,7 +3,8 @@
 A draw that is moved to another library or device is another draw. Here, whatever is filled without naming a generator
 gets its numbers from a stream on the host, which belongs to the place, the family of distributions (normal, uniform,
 integers), and the number of such fills in that place. The k-th noise of a step is then the same on both sides, up to
-the cast to what is wanted, and the common streams do not move. What comes with a generator, an output or arrays of
+the cast to what is wanted, and the common streams do not move. What a step draws while it is recorded as a CUDA graph
+is drawn so before each replay. What comes with a generator, an output or arrays of
 parameters is drawn as ever, and so are single numbers of NumPy and the first values of parameters.
 """
 
@@ -18,7 +19,7 @@ from typing import Any, Callable, Iterable
 import torch
 from torch import Tensor
 
-from . import after_import, patching, seeding
+from . import after_import, patching, replays, seeding
 from .compiling import is_compiling
 from .tensors import aside, is_captured, is_tried_out
 
@@ -38,6 +39,7 @@ _BEGINNERS = (
     (torch.cuda, "set_rng_state", (_DEVICES,)),
 )
 """What begins streams of torch anew."""
+_stream_class: Any = torch.cuda.Stream
 _OWN = ("generator", "out", "names")
 """Arguments with which a draw is left as it is."""
 
@@ -100,14 +102,26 @@ def _drawn(stream: str, family: str, low: float, high: float, count: int) -> Ten
 def _is_unusual(tensor: Tensor) -> bool:
     """Whether there are no values to be filled in, or ones that belong to a model or to a graph of autograd."""
     is_plain = type(tensor) is Tensor and tensor.layout == torch.strided and tensor.device.type in ("cpu", "cuda")
-    return not is_plain or tensor.is_complex() or tensor.requires_grad or is_captured() or is_tried_out()
+    return not is_plain or tensor.is_complex() or tensor.requires_grad or is_tried_out()
 
 
 def _fill(tensor: Tensor, family: str, low: float, high: float) -> Tensor:
     """Fill a tensor, whose elements are counted in their logical order."""
-    with aside():
-        stream = _HOST if tensor.device.type == "cpu" else _DEVICES
-        tensor.copy_(_drawn(stream, family, low, high, tensor.numel()).reshape(tensor.shape))
+    stream = _HOST if tensor.device.type == "cpu" else _DEVICES
+
+    def fill(wanted: Tensor) -> None:
+        with aside():
+            wanted.copy_(_drawn(stream, family, low, high, wanted.numel()).reshape(wanted.shape))
+
+    if is_captured():
+        # Memory of the graph itself may hold something else in another part of the step.
+        with aside(), torch.cuda.stream(_stream_class()):
+            kept = torch.empty_like(tensor)
+        with aside():
+            tensor.copy_(kept)
+        replays.preparations.append(functools.partial(fill, kept))
+    else:
+        fill(tensor)
     return tensor
 
 

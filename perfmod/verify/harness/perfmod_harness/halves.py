@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Iterator
 import torch
 
 from .graphs import nodes
-from .shelf import waiting_for_devices
+from .shelf import wait_for_devices
 from .tensors import HALVES, aside, plain
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ def adds_up_in_half(roots: Iterable[Tensor]) -> bool:
 
 def held_in_half(parameters: Iterable[tuple[str, Tensor]]) -> int:
     """How many of the tensors hold nothing but values of a half type, whatever their own type is; waits for each."""
-    with aside(), waiting_for_devices():
+    wait_for_devices()
+    with aside():
         return sum(_fits(value) for value in (plain(each) for _, each in parameters) if value is not None)
 
 

@@ -53,6 +53,8 @@ _MIB = 2**20
 def begin(job: Job) -> None:
     """Pin the streams and look on. Called when torch has been imported."""
     _calm()
+    if job.device == "cuda":
+        _allow_waits()
     if job.threads:
         torch.set_num_threads(job.threads)
     seeding.pin_torch(job.seed, job.reseed)
@@ -90,6 +92,20 @@ def _calm() -> None:
         chosen = [False]
         switch.setter = lambda wanted: chosen.__setitem__(0, wanted)
         switch.getter = lambda: chosen[0]
+
+
+def _allow_waits() -> None:
+    """Have torch neither report nor forbid waits for the device: they would be those of the watch as well.
+
+    A script that forbids its own, or looks for them before it records a step, is told that it does.
+    """
+    modes, chosen = ("default", "warn", "error"), [0]
+
+    def choose(_set: Callable[..., Any], debug_mode: int | str) -> None:
+        chosen[0] = modes.index(debug_mode) if isinstance(debug_mode, str) else debug_mode
+
+    patching.around(torch.cuda, "set_sync_debug_mode", choose)
+    patching.around(torch.cuda, "get_sync_debug_mode", lambda _get: chosen[0])
 
 
 class Recorder(Observer):

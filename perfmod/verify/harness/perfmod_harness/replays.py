@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _FILE = re.compile(r"(?:.*\.)?graphed_step(?:_\d+)?")
 _METHODS = ("_record", "_replay")
 _ACTIONS = "_perfmod_actions"
+_PREPARATIONS = "_perfmod_preparations"
 
 Action = Callable[[], None]
 """What is to be done after each replay of a graph."""
@@ -47,19 +48,25 @@ class Recording(Protocol):
 
 recorders: list[type] = []
 """The classes met so far."""
+preparations: list[Action] = []
+"""What is to be done before each replay of the graph that is being recorded, in order."""
 
 
 def begin(watch: Recording) -> None:
     """Have replays looked into, once the script has imported a recorder."""
 
     def record(call: Callable[..., Any], recorder: Any, *args: Any, **kwargs: Any) -> Any:
+        preparations.clear()
         with watch.recording() as actions:
             made = call(recorder, *args, **kwargs)
         setattr(made[0], _ACTIONS, tuple(actions))
+        setattr(made[0], _PREPARATIONS, tuple(preparations))
         return made
 
     def replay(call: Callable[..., Any], recorder: Any, batch: Any, graph: Any, *rest: Any) -> Any:
         watch.before_replay()
+        for action in getattr(graph, _PREPARATIONS, ()):
+            action()
         returned = call(recorder, batch, graph, *rest)
         for action in getattr(graph, _ACTIONS, ()):
             action()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Iterator, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -35,28 +34,17 @@ class Shelf:
 
     def fetch(self) -> None:
         """Bring everything to the host. Raises `RuntimeError` where a device does not answer."""
-        with waiting_for_devices():
-            for key, vectors in self._kept.items():
-                self._fetched[key] = torch.cat(vectors).tolist()
+        wait_for_devices()
+        for key, vectors in self._kept.items():
+            self._fetched[key] = torch.cat(vectors).tolist()
 
     def take(self, ticket: Ticket) -> list[Any]:
         """What was put there. Everything must have been fetched."""
         return self._fetched[ticket.device, ticket.dtype][ticket.start : ticket.stop]
 
 
-@contextmanager
-def waiting_for_devices() -> Iterator[None]:
-    """All streams have come to their ends; and to wait is allowed, even where the script forbids it."""
-    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):  # type: ignore[no-untyped-call]
-        yield
-        return
-    mode = torch.cuda.get_sync_debug_mode()
-    if mode:  # to set it is to be warned that it is a prototype
-        torch.cuda.set_sync_debug_mode("default")
-    try:
+def wait_for_devices() -> None:
+    """Have all streams come to their ends."""
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         for device in range(torch.cuda.device_count()):
             torch.cuda.synchronize(device)
-        yield
-    finally:
-        if mode:
-            torch.cuda.set_sync_debug_mode(mode)
