@@ -42,6 +42,8 @@ _IN_DOUBT: Final = 8
 """Runs of an original before a rounding refutes what is compared with it, unless they differ earlier."""
 _SEEDS: Final = {False: 5, True: 3}
 """Other seeds with which the original is run to judge another precision over many steps; and with `--quick`."""
+_MORE_SEEDS: Final = 4
+"""Further ones, where a candidate is in doubt: a handful of draws says little of what lies just beyond them."""
 _TWICE: Final = 2
 """To compare the original with itself."""
 _ALONE: Final = 2
@@ -178,8 +180,9 @@ class Prover:
         if not steps:
             return
         plain = Setting(course=steps, fills=fills)
-        shaken = self._reactions(plain, Numerics.PRECISION)
-        seeds = [evolve(plain, reseed=number) for number in range(1, 1 + _SEEDS[self.lab.request.quick])]
+        shaken: Sequence[Setting] = self._reactions(plain, Numerics.PRECISION)
+        usual = range(1, 1 + _SEEDS[self.lab.request.quick])
+        seeds: Sequence[Setting] = [evolve(plain, reseed=number) for number in usual]
         own = [] if self._seen(plain) else [plain] * self._times(plain) + [*shaken, *seeds]
         sides = [(self.original, setting) for setting in own] + [(candidates[at].side, plain) for at in places]
         found = self.lab.watch(sides, self.seed)
@@ -194,9 +197,26 @@ class Prover:
             elif ran.trouble is not None:
                 judged[at] = _in_trouble(ran.trouble, ran, original, candidates[at].numerics)
             else:
-                judged[at] = self._with_course(judged[at], ran, shaken, seeds)
+                one_by_one = judged[at]
+                judged[at] = self._with_course(one_by_one, ran, shaken, seeds)
+                if judged[at].verdict is Verdict.INCONCLUSIVE:
+                    shaken, seeds = self._in_doubt(plain, shaken, seeds)
+                    judged[at] = self._with_course(one_by_one, ran, shaken, seeds)
             if judged[at].verdict is Verdict.PROVEN:
                 judged[at] = self._left_alone(judged[at], candidates[at].side, plain, seeds)
+
+    def _in_doubt(
+        self, plain: Setting, shaken: Sequence[Setting], seeds: Sequence[Setting]
+    ) -> tuple[Sequence[Setting], Sequence[Setting]]:
+        """The settings of the original's runs over many steps, with more of its own noise and more seeds than usual."""
+        noise = evolve(plain, perturb=_HALF_PRECISION, perturb_seed=1)
+        usual = _SEEDS[self.lab.request.quick]
+        more = [evolve(plain, reseed=number) for number in range(1 + usual, 1 + usual + _MORE_SEEDS)]
+        wanted = [each for each in (noise, *more) if not self._seen(each)]
+        found = self.lab.watch([(self.original, each) for each in wanted], self.seed)
+        for setting, ran in zip(wanted, found, strict=True):
+            self._seen(setting).append(ran)
+        return tuple(dict.fromkeys((*shaken, noise))), (*seeds[:usual], *more)
 
     def _left_alone(self, judged: Equality, side: Side, plain: Setting, seeds: Sequence[Setting]) -> Equality:
         """What is proven is run once more where nothing tells the script that it is watched."""

@@ -44,6 +44,8 @@ def printed(
     ("epoch 1 took 3.1 s, loss 2.0", "epoch 1 took 9.7 s, loss 1.0"),
     ("loss 2.0 (12.5 it/s)", "loss 2.0 (18.2 it/s)"),
     ("[00:03<00:12] loss 1.0", "[00:09<00:12] loss 1.0"),
+    ("iter_dt 41.90ms; iter 10: train loss 2.3", "iter_dt 9.03ms; iter 10: train loss 2.3"),
+    ("batch_time 0.4 loss 1.0", "batch_time 0.1 loss 1.0"),
     ("no figures", "no figures"),
 ])  # fmt: skip
 def test_a_rounding_and_what_tells_the_time_are_no_difference(old: str, new: str) -> None:

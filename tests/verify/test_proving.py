@@ -10,19 +10,21 @@ from typing import Any
 
 import pytest
 import traced_training
-from attrs import define, field
+from attrs import define, evolve, field
 
 from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
 from perfmod.verify.job import Job, Mode
 from perfmod.verify.laboratory import Laboratory
-from perfmod.verify.proving import Candidate, Prover
+from perfmod.verify.proving import SEED, Candidate, Prover
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran
 from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import ORIGINAL, Side
 from perfmod.verify.tree import Tree
+
+STEPS = 4
 
 
 @cache
@@ -42,6 +44,9 @@ class MadeUp:
         other_bits: whether it computes other bits.
         drawing: the sides that draw random numbers on the GPU; both where it is not known.
         short: the other side's learning rate in runs whose epochs are short; None where the original fails in these.
+        course: factor of the other side's loss over many steps, in which noise moves the original's, and only seeds
+            from the fourth on draw other samples; None where there are no such runs.
+        seeds: with which the original was run over many steps.
     """
 
     steady: int = 100
@@ -51,6 +56,8 @@ class MadeUp:
     other_bits: bool = False
     short: float | None = None
     drawing: Sequence[str] | None = None
+    course: float | None = None
+    seeds: list[int] = field(factory=list)
     originals: int = 0
     deterministic: int = 0
     asked: list[tuple[Mode, int]] = field(factory=list)
@@ -70,6 +77,8 @@ class MadeUp:
         if self.is_by_hand and not job.by_hand:
             stuck = {"steps": {}, "backwards": 101, "optimizers": 0, "handed": [], "modules": [], "on_cpu": False}
             return Ran(Trouble(Kind.NEVER_STEPPED, "no optimizer stepped"), (stuck,))
+        if self.course is not None and job.steps > STEPS:
+            return self._over_a_course(side, job, self.course)
         if job.epoch and self.short is None:
             return Ran(Trouble(Kind.EXITED, "it wants whole epochs"), ())
         if job.epoch:
@@ -89,6 +98,17 @@ class MadeUp:
         added = {"unrepeatable": named, "environment": {}, "modules": [], **drawn}
         return Ran(None, ({**added, **record, "optimizers": not self.is_by_hand},), (numbers,))
 
+    def _over_a_course(self, side: Side, job: Job, course: float) -> Ran:
+        factor = 1.01 if job.perturb else 1.0 if side.name == ORIGINAL else course
+        if side.name == ORIGINAL and not job.perturb:
+            self.seeds.append(job.seed - SEED)
+        samples = max(0, job.seed - SEED - 3)
+        recipe = traced_training.Recipe(steps=16, data_seed=samples, loss=lambda _, loss: factor * loss)
+        record, numbers = traced_training.document(recipe)
+        return Ran(
+            None, ({"unrepeatable": [], "environment": {}, "modules": [], "optimizers": 1, **record},), (numbers,)
+        )
+
 
 @pytest.fixture
 def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
@@ -98,7 +118,9 @@ def judged(tmp_path: Path) -> Callable[..., tuple[Equality, MadeUp]]:
         script = tmp_path / "train.py"
         script.write_text("import torch\n")
         runner.scratch = Scratch(Path(tempfile.mkdtemp(dir=tmp_path)))
-        request = Request(script, None, (), "cuda", "python", 4, True, None, 60.0, None, (), "perfmod verify train.py")
+        said = "perfmod verify train.py"
+        request = Request(script, None, (), "cuda", "python", STEPS, True, None, 60.0, None, (), said)
+        request = evolve(request, course=None if runner.course is None else 16)
         lab = Laboratory(runner, request, lambda _what: None, 1e5)  # type: ignore[arg-type]
         tree = Tree.of(script)
         prover = Prover(lab, Side(ORIGINAL, tree, script.relative_to(tree.root)))
@@ -140,6 +162,19 @@ def test_more_than_a_rounding_refutes_at_once(judged: Callable[..., Any]) -> Non
     equality, runner = judged(MadeUp(lr=0.06))
     assert equality.verdict is Verdict.REFUTED
     assert (runner.originals, runner.deterministic) == (2, 0)
+
+
+@pytest.mark.parametrize(("factor", "verdict", "seeds"), [
+    (1.0, Verdict.PROVEN, {0, 1, 2, 3}),
+    (1.005, Verdict.PROVEN, set(range(8))),
+    (2.0, Verdict.REFUTED, {0, 1, 2, 3}),
+])  # fmt: skip
+def test_what_lies_just_beyond_a_few_seeds_is_compared_with_more(
+    judged: Callable[..., Any], factor: float, verdict: Verdict, seeds: set[int]
+) -> None:
+    equality, runner = judged(MadeUp(course=factor), Numerics.PRECISION)
+    assert equality.verdict is verdict, equality.reason
+    assert set(runner.seeds) == seeds
 
 
 def test_a_script_without_an_optimizer_is_run_again(judged: Callable[..., Any]) -> None:

@@ -14,6 +14,7 @@ import functools
 import math
 import numbers
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Iterable
 
 import torch
@@ -114,15 +115,28 @@ def _fill(tensor: Tensor, family: str, low: float, high: float) -> Tensor:
             wanted.copy_(_drawn(stream, family, low, high, wanted.numel()).reshape(wanted.shape))
 
     if is_captured():
-        # Memory of the graph itself may hold something else in another part of the step.
-        with aside(), torch.cuda.stream(_stream_class()):
-            kept = torch.empty_like(tensor)
+        kept = _outside_of_the_graph(tensor)
         with aside():
             tensor.copy_(kept)
         replays.preparations.append(functools.partial(fill, kept))
     else:
         fill(tensor)
     return tensor
+
+
+def _outside_of_the_graph(tensor: Tensor) -> Tensor:
+    """Memory for as many values as a tensor has: that of the graph may hold something else earlier in the step.
+
+    A thread that records may not allocate other memory; another one may, in a stream of its own.
+    """
+    shape, dtype, device = tensor.shape, tensor.dtype, tensor.device
+
+    def allocate() -> Tensor:
+        with torch.cuda.device(device), torch.cuda.stream(_stream_class()):
+            return torch.empty(shape, dtype=dtype, device=device)
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(allocate).result()
 
 
 def _made(family: str, make: Callable[..., Tensor], draw: Callable[..., Tensor], *args: Any, **options: Any) -> Tensor:
