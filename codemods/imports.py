@@ -40,7 +40,7 @@ class Import:
     @property
     def name(self) -> str:
         """The name that it binds."""
-        return self.member or self.alias or self.module.partition(".")[0]
+        return self.member or self.alias or self.package
 
     @property
     def meaning(self) -> str:
@@ -57,9 +57,14 @@ class Import:
         return f"import {self.module} as {self.alias}" if self.alias else f"import {self.module}"
 
     @property
+    def package(self) -> str:
+        """The outermost package of the module, or the module; empty where that is relative."""
+        return self.module.partition(".")[0]
+
+    @property
     def is_standard(self) -> bool:
         """Whether it belongs among the imports of the standard library."""
-        return self.module.partition(".")[0] in sys.stdlib_module_names
+        return self.package in sys.stdlib_module_names
 
 
 @frozen
@@ -340,16 +345,17 @@ def _import_edits(
 def _member_edit(
     source: Source, top: Sequence[cst.BaseStatement], first: cst.BaseStatement, wanted: Sequence[Import]
 ) -> Edit:
-    """Places imports from the project's own files: behind all others, apart from those of libraries."""
+    """Places imports from the project's own files: behind one of their package, else behind all others."""
     groups = _groups(source, top)
     block = "\n".join(each.code for each in wanted)
     if not groups:
         return _import_edits(source, top, first, wanted)[0]
-    lines = groups[-1].lines
-    is_own = not any(
-        known.is_standard or known.module.partition(".")[0] in LIBRARIES for known in map(_import_of, lines)
-    )
-    return insert_after_statement(source, lines[-1], block if is_own else f"\n{block}")
+    package = wanted[0].package
+    lines = [line for group in groups for line in group.lines]
+    last = next((line for line in reversed(lines) if package and _import_of(line).package == package), lines[-1])
+    above = _import_of(last)
+    is_library = above.is_standard or above.package in LIBRARIES
+    return insert_after_statement(source, last, f"\n{block}" if is_library else block)
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:

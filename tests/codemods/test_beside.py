@@ -160,7 +160,7 @@ def test_a_file_that_names_its_folder_when_it_imports_does_so_again(
     if is_package:
         (folder / "training" / "__init__.py").write_text("VERSION = 1\n")
     (after,) = (each.result.after for each in _examined(folder) if each.file.real.name == "train.py")
-    assert b"\nfrom training.graphed_step import GraphedStep\n" in after
+    assert line + b"from training.graphed_step import GraphedStep\n" in after
 
 
 def test_a_file_that_names_its_folder_behind_other_code_stays(folder: Path) -> None:
