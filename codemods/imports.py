@@ -350,12 +350,12 @@ def _member_edit(
     block = "\n".join(each.code for each in wanted)
     if not groups:
         return _import_edits(source, top, first, wanted)[0]
-    package = wanted[0].package
-    lines = [line for group in groups for line in group.lines]
-    last = next((line for line in reversed(lines) if package and _import_of(line).package == package), lines[-1])
-    above = _import_of(last)
-    is_library = above.is_standard or above.package in LIBRARIES
-    return insert_after_statement(source, last, f"\n{block}" if is_library else block)
+    kin = [line for group in groups for line in group.lines if _import_of(line).package == wanted[0].package]
+    if kin:
+        return insert_after_statement(source, kin[-1], block)
+    last = groups[-1].lines
+    is_own = not any(known.is_standard or known.package in LIBRARIES for known in map(_import_of, last))
+    return insert_after_statement(source, last[-1], block if is_own else f"\n{block}")
 
 
 def _in_group(source: Source, group: _Group, wanted: Import) -> Edit:

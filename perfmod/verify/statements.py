@@ -41,6 +41,12 @@ class Statements:
             frozenset(_position(node, lines) for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)),
         )
 
+    def at_or_behind(self, line: int) -> int:
+        """The line, or the one in which the next statement begins where it is none of a statement: a comment's."""
+        if line in self.bodies or any(first <= line <= last for first, last in self.spans):
+            return line
+        return min((each for each in (*self.bodies, *(first for first, _ in self.spans)) if each > line), default=line)
+
     def around(self, line: int) -> tuple[int, int]:
         """First and last line of the innermost statement, or head of one, that has a line."""
         spans = (span for span in self.spans if span[0] <= line <= span[1])

@@ -135,6 +135,8 @@ class _File:
 
     def lines(self, first: int, last: int) -> tuple[int, int]:
         """The lines that have to run for code in some lines to have run; a function's head runs when it is defined."""
+        # What is put in front of a function stands at the comment above it.
+        first, last = map(self.statements.at_or_behind, (first, last))
         begin = self.statements.bodies.get(first, self.statements.around(first)[0])
         return begin, max(begin, last, self.statements.around(last)[1])
 

@@ -50,6 +50,26 @@ for x, y in loader:
 """
 
 
+IN_A_FUNCTION = """\
+import torch
+
+model = torch.nn.Linear(4, 3).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+# one step
+def train(x, y):
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+
+for _ in range(100):
+    train(torch.randn(8, 4).cuda(), torch.randn(8, 3).cuda())
+"""
+
+
 @pytest.fixture
 def rewriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rewriting:
     monkeypatch.setattr(catalog, "rules", lambda: RULES)
@@ -79,6 +99,17 @@ def test_questions_about_names_are_watched_and_others_stay_open(rewriting: Rewri
     withheld, _ = watch.decided(Ran(None, watched=(*seen[:2], scalar)))
     assert any("do not run this code" in each.reason for each in withheld.values())
     assert len(watch.decided(Ran(None))[0]) == 3
+
+
+def test_what_is_put_in_front_of_a_function_runs_when_that_does(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(IN_A_FUNCTION)
+    options = Options(proposing=Numerics.PRECISION)
+    made = Rewriting.of(examine(["train.py"], options, cwd=tmp_path, use_cache=False))
+    lines = {finding.code: finding.line for each in made.examined for finding in each.result.applied}
+    assert (lines["PM301"], lines["PM314"]) == (7, 9)
+    starts = [point.first for point in Watch.of(made, tmp_path, "cuda").points]
+    assert 9 in starts
+    assert not set(starts) & {6, 7, 8}
 
 
 def test_whether_a_data_set_fits_is_shown_by_the_rewritten_run(tmp_path: Path) -> None:

@@ -50,8 +50,7 @@ every step, and `DataParallel` gives parts of it to other devices. Optimizers of
 `perfmod verify` counts replayed steps and compares what each leaves behind; recorders that were made wrong on purpose
 (batches, labels, learning rates, statistics or averages that stand still, and others) are told from right ones on an
 H200. Where a layer of a library waits for the device after all, the class finds out before it records, says so with the
-line in one warning, and goes on without a graph. The last of this, and losses of other passes that are kept while a
-step is recorded, were not run on a GPU yet.
+line in one warning, and goes on without a graph.
 """
 
 from __future__ import annotations
