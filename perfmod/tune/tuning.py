@@ -240,6 +240,9 @@ class _Tuner:
 
     def _prove(self, search: Search, space: Space) -> None:
         """Compare the training under the fastest stacks with the original's, the fastest of all first."""
+        if self.verification.before_ms is None:
+            fed = (trial.original_ms for trial in search.trials.values() if trial.at_hand)
+            self.verification.before_ms = max(filter(None, fed), default=None)
         for numerics in reversed(self._stacks):
             for stack in self._candidates(search, space, numerics)[:_TRIES]:
                 if stack not in self.journal.proofs and not self._has_time():

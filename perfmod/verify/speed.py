@@ -30,6 +30,9 @@ QUIET: Final = 0.02
 TOO_GOOD: Final = 10.0
 """Ratio from which a gain is not taken on trust."""
 
+_CHEAPER: Final = 5.0
+"""How many times faster the work itself may become, in another number format and with fewer kernels."""
+
 _FEWEST: Final = 2
 """Processes per side below which nothing is known about their spread."""
 _RESAMPLES: Final = 1000
@@ -89,9 +92,9 @@ def too_good(speed: Speed, busy_ms: float | None = None, before_ms: float | None
     Args:
         speed: the gain.
         busy_ms: for how long a rewritten step keeps the GPU busy, from its profile; None where that is unknown.
-        before_ms: the same for a step of the original: without all that it waits for, it would take so long.
+        before_ms: what a step of the original would take without all that it waits for, or without batches alone.
     """
-    if speed.ratio > TOO_GOOD and not (before_ms and speed.rewritten_ms > before_ms):
+    if speed.ratio > TOO_GOOD and not (before_ms and _CHEAPER * speed.rewritten_ms > before_ms):
         return f"{speed.ratio:.1f}x is more than removing overhead can give: is the work still done?"
     if busy_ms is not None and 0.0 < speed.rewritten_ms < _PROFILED * busy_ms:
         return (

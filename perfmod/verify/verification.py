@@ -115,7 +115,7 @@ class Verification:
 
     Attributes:
         prover: judges candidates against the original; shared by all that is judged.
-        before_ms: time in which the GPU works in a step of the original, where that was looked at before.
+        before_ms: what a step of the original takes without what it waits for, where that was looked at before.
     """
 
     request: Request

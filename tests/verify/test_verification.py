@@ -248,7 +248,7 @@ def test_what_spoils_the_training_is_dropped(verified: Callable[..., Any], quick
 
 
 def test_too_good_is_repeated_on_fresh_inputs(verified: Callable[..., Any]) -> None:
-    evidence, kept, runner = verified(MadeUp(lambda rules: 40.0 if not rules else 2.0, busy_ms=2.1))
+    evidence, kept, runner = verified(MadeUp(lambda rules: 40.0 if not rules else 2.0, busy_ms=10.5))
     assert (evidence.verdict, kept) == (Verdict.PROVEN, ["PM101", "PM104"])
     assert "repeated on fresh inputs" in evidence.speed.suspicious
     seeds = {seed for _, mode, seed in runner.jobs if mode is Mode.EQUALITY}
@@ -263,7 +263,7 @@ def test_removing_overhead_can_give_what_the_gpu_does_not_do(verified: Callable[
 
 def test_an_original_that_fails_on_fresh_inputs_proves_nothing(verified: Callable[..., Any]) -> None:
     trouble = Trouble(Kind.CRASHED, "it crashed")
-    runner = MadeUp(lambda rules: 40.0 if not rules else 2.0, busy_ms=2.1, trouble=trouble, troubled_seed=SEED + 1)
+    runner = MadeUp(lambda rules: 40.0 if not rules else 2.0, busy_ms=10.5, trouble=trouble, troubled_seed=SEED + 1)
     evidence, kept, _ = verified(runner)
     assert (evidence.verdict, kept) == (Verdict.INCONCLUSIVE, [])
     assert "on fresh inputs: the original cannot be judged: it crashed" in evidence.reason
