@@ -4,7 +4,18 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 import numpy as np
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def main():
@@ -17,9 +28,11 @@ def main():
         torch.from_numpy(features).float().to(device), torch.tensor(labels, dtype=torch.long).to(device)
     )
     loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(train_set)),
+        batch_size=8,
+        shuffle=True,
+        drop_last=False,
+        collate_fn=batches_of(train_set),
     )
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

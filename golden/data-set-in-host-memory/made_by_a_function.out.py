@@ -3,7 +3,18 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -20,15 +31,14 @@ def main():
     torch.manual_seed(0)
     data_set = points(37)
     loader = DataLoader(
-        data_set,
-        sampler=BatchSampler(RandomSampler(data_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(data_set)),
+        batch_size=8,
+        shuffle=True,
+        collate_fn=batches_of(data_set),
     )
     test_set = points(9)
     test_loader = DataLoader(
-        test_set,
-        sampler=BatchSampler(SequentialSampler(test_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(test_set)), batch_size=8, collate_fn=batches_of(test_set)
     )
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -3,7 +3,18 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def main():
@@ -15,10 +26,12 @@ def main():
     train_set = TensorDataset(x.to(device), y.to(device))
     generator = torch.Generator().manual_seed(3)
     loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set, generator=generator), batch_size=size, drop_last=True),
-        batch_size=None,
+        range(len(train_set)),
+        batch_size=size,
+        shuffle=True,
+        drop_last=True,
         generator=generator,
+        collate_fn=batches_of(train_set),
     )
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -7,8 +7,19 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 from torchvision import datasets, transforms
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def written(name="MNIST", number=37):
@@ -32,9 +43,7 @@ def main():
     train_set = datasets.MNIST(written(), train=True, download=True, transform=transform)
     train_set = TensorDataset(*(part.to(device) for part in default_collate([*train_set])))
     loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(train_set)), batch_size=8, shuffle=True, collate_fn=batches_of(train_set)
     )
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(10)).to(device)
     model(torch.zeros(1, 1, 28, 28, device=device))

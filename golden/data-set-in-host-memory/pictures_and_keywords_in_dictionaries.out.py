@@ -10,6 +10,17 @@ from torch import nn
 from torchvision import datasets, transforms
 
 
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
+
+
 def written(name="MNIST", number=37):
     """A folder with a few pictures in the files of the data set."""
     folder = Path(tempfile.mkdtemp())
@@ -75,26 +86,16 @@ def main(shuffles):
         *(part.to(device) for part in torch.utils.data.default_collate([*dataset2]))
     )
     train_loader = torch.utils.data.DataLoader(
-        dataset1,
-        sampler=torch.utils.data.BatchSampler(
-            torch.utils.data.RandomSampler(dataset1)
-            if train_kwargs.get("shuffle")
-            else torch.utils.data.SequentialSampler(dataset1),
-            batch_size=train_kwargs["batch_size"],
-            drop_last=False,
-        ),
-        batch_size=None,
+        range(len(dataset1)),
+        batch_size=train_kwargs["batch_size"],
+        shuffle=train_kwargs.get("shuffle", False),
+        collate_fn=batches_of(dataset1),
     )
     test_loader = torch.utils.data.DataLoader(
-        dataset2,
-        sampler=torch.utils.data.BatchSampler(
-            torch.utils.data.RandomSampler(dataset2)
-            if test_kwargs.get("shuffle")
-            else torch.utils.data.SequentialSampler(dataset2),
-            batch_size=test_kwargs["batch_size"],
-            drop_last=False,
-        ),
-        batch_size=None,
+        range(len(dataset2)),
+        batch_size=test_kwargs["batch_size"],
+        shuffle=test_kwargs.get("shuffle", False),
+        collate_fn=batches_of(dataset2),
     )
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).to(device)
     optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)

@@ -11,6 +11,17 @@ from torch import nn, optim
 from torchvision import datasets, transforms
 
 
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
+
+
 def written(name="MNIST", number=37):
     """A folder with a few pictures in the files of the data set."""
     folder = Path(tempfile.mkdtemp())
@@ -46,22 +57,14 @@ train_set = torch.utils.data.TensorDataset(
     *(part.to(device) for part in torch.utils.data.default_collate([*train_set]))
 )
 train_loader = torch.utils.data.DataLoader(
-    train_set,
-    sampler=torch.utils.data.BatchSampler(
-        torch.utils.data.RandomSampler(train_set), batch_size=args.batch_size, drop_last=False
-    ),
-    batch_size=None,
+    range(len(train_set)), batch_size=args.batch_size, shuffle=True, collate_fn=batches_of(train_set)
 )
 test_set = datasets.MNIST(root, train=False, transform=transforms.ToTensor())
 test_set = torch.utils.data.TensorDataset(
     *(part.to(device) for part in torch.utils.data.default_collate([*test_set]))
 )
 test_loader = torch.utils.data.DataLoader(
-    test_set,
-    sampler=torch.utils.data.BatchSampler(
-        torch.utils.data.RandomSampler(test_set), batch_size=args.batch_size, drop_last=False
-    ),
-    batch_size=None,
+    range(len(test_set)), batch_size=args.batch_size, shuffle=True, collate_fn=batches_of(test_set)
 )
 
 model = nn.Linear(784, 20).to(device)

@@ -8,8 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.autograd import Variable
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 from torchvision import datasets, transforms
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def written(name="MNIST", number=37):
@@ -31,9 +42,7 @@ def main():
     cuda = True if torch.cuda.is_available() else False
     data_set = datasets.MNIST(written(), train=True, download=True, transform=transforms.ToTensor())
     data_set = TensorDataset(*(part.to("cuda" if cuda else "cpu") for part in default_collate([*data_set])))
-    loader = DataLoader(
-        data_set, sampler=BatchSampler(RandomSampler(data_set), batch_size=8, drop_last=False), batch_size=None
-    )
+    loader = DataLoader(range(len(data_set)), batch_size=8, shuffle=True, collate_fn=batches_of(data_set))
     FloatTensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
     LongTensor = torch.LongTensor if not cuda else torch.cuda.LongTensor
     model = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))

@@ -10,6 +10,17 @@ import torchvision.transforms as transforms
 from torch import nn
 
 
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
+
+
 def written(name="MNIST", number=37):
     """A folder with a few pictures in the files of the data set."""
     folder = Path(tempfile.mkdtemp())
@@ -34,11 +45,10 @@ class Trainer:
             *(part.to(self.device) for part in torch.utils.data.default_collate([*self.train_set]))
         )
         self.loader = torch.utils.data.DataLoader(
-            self.train_set,
-            sampler=torch.utils.data.BatchSampler(
-                torch.utils.data.RandomSampler(self.train_set), batch_size=8, drop_last=False
-            ),
-            batch_size=None,
+            dataset=range(len(self.train_set)),
+            batch_size=8,
+            shuffle=True,
+            collate_fn=batches_of(self.train_set),
         )
         self.model = nn.Linear(784, 10).to(self.device)
         self.optimizer = torch.optim.Adam(self.model.parameters())

@@ -7,8 +7,19 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset, default_collate
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 from torchvision import datasets, transforms
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def written(name="MNIST", number=37):
@@ -34,9 +45,10 @@ def main():
     train_set_on_device = TensorDataset(*(part.to(device) for part in default_collate([*train_set])))
     print(train_set.classes[0], train_set.data.shape, train_set[0][1], len(train_set))
     loader = DataLoader(
-        train_set_on_device,
-        sampler=BatchSampler(SequentialSampler(train_set_on_device), batch_size=8, drop_last=True),
-        batch_size=None,
+        dataset=range(len(train_set_on_device)),
+        batch_size=8,
+        drop_last=True,
+        collate_fn=batches_of(train_set_on_device),
     )
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(10)).to(device)
     model(torch.zeros(1, 1, 12, 12, device=device))

@@ -3,7 +3,18 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 class Trainer:
@@ -14,9 +25,10 @@ class Trainer:
             torch.randn(37, 6).to(self.device), torch.randint(3, (37,)).to(self.device)
         )
         self.loader = DataLoader(
-            self.train_set,
-            sampler=BatchSampler(RandomSampler(self.train_set), batch_size=8, drop_last=False),
-            batch_size=None,
+            range(len(self.train_set)),
+            batch_size=8,
+            shuffle=True,
+            collate_fn=batches_of(self.train_set),
         )
 
     def train(self):

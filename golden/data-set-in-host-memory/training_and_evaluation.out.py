@@ -3,7 +3,18 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def train(model, loader, optimizer, device):
@@ -30,14 +41,13 @@ def main():
     train_set = TensorDataset(x[:30].to(device), y[:30].to(device))
     test_set = TensorDataset(x[30:].to(device), y[30:].to(device))
     train_loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(train_set)),
+        batch_size=8,
+        shuffle=True,
+        collate_fn=batches_of(train_set),
     )
     test_loader = DataLoader(
-        test_set,
-        sampler=BatchSampler(SequentialSampler(test_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(test_set)), batch_size=8, collate_fn=batches_of(test_set)
     )
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -3,7 +3,18 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def batches_of(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
 
 
 def main():
@@ -12,9 +23,10 @@ def main():
     x, y = torch.randn(37, 6), torch.randint(3, (37,))
     train_set = TensorDataset(x.to(device), y.to(device))
     loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set), batch_size=8, drop_last=False),
-        batch_size=None,
+        range(len(train_set)),
+        batch_size=8,
+        shuffle=True,
+        collate_fn=batches_of(train_set),
     )
     model = nn.Linear(6, 3).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -78,7 +78,8 @@ def test_batches_and_random_numbers_are_the_same(shuffle: str, drop: str, genera
 
 @pytest.mark.parametrize("settings", [
     "batch_size=4, shuffle=True, num_workers=2", "batch_size=4, num_workers=1, prefetch_factor=2", "4, True", "",
-    "shuffle=True, num_workers=0, pin_memory=False, batch_size=16", "4, False, None, None, 0, None, False, True",
+    "shuffle=True, num_workers=0, pin_memory=False, batch_size=16",
+    "batch_size=4, shuffle=device is not None", "4, False, None, None, 0, None, False, True",
 ])  # fmt: skip
 def test_workers_and_arguments_by_position(settings: str) -> None:
     result = written(settings=settings)
@@ -136,9 +137,7 @@ def test_rules_for_loaders_leave_it_alone() -> None:
     choice = Choice(unsafe=True, low_impact=True, opted_in=frozenset({"PM203"}))
     further = rewrite(written().after, "train.py", catalog.rules(), choice)
     for after in (result.after.decode(), further.after.decode()):
-        assert "BatchSampler(RandomSampler(data)" in after
-        assert "pin_memory" not in after
-        assert "num_workers" not in after
+        assert "range(len(data)), batch_size=4, shuffle=True, collate_fn=batches_of(data)\n" in after
 
 
 @pytest.mark.parametrize("loop", [
@@ -171,10 +170,13 @@ def test_what_is_written(parts: dict[str, str], line: str) -> None:
     (".to(device), y.to(device)", '.to("cuda:1"), y.to("cuda:1", non_blocking=True)',
      'data = TensorDataset(a.to("cuda:1"), b.to("cuda:1"))'),
     ("from torch.utils.data import DataLoader, TensorDataset", "from torch.utils import data as D",
-     "sampler=D.BatchSampler(D.RandomSampler(data), batch_size=4, drop_last=False),"),
+     "loader = D.DataLoader("),
     ("from torch.utils.data import DataLoader, TensorDataset", "from torch.utils.data import TensorDataset, DataLoader",
-     "from torch.utils.data import TensorDataset, DataLoader, BatchSampler, RandomSampler"),
-    ("for x, y in loader", "for step, (x, y) in enumerate(loader)", "batch_size=None,"),
+     "from torch.utils.data import TensorDataset, DataLoader"),
+    ("DataLoader(data,", "DataLoader(dataset=data,",
+     "dataset=range(len(data)),"),
+    ("for x, y in loader", "for step, (x, y) in enumerate(loader)",
+     "range(len(data)), batch_size=4, shuffle=True, collate_fn=batches_of(data)"),
 ])  # fmt: skip
 def test_how_it_is_spelled(old: str, new: str, line: str) -> None:
     text = SCRIPT.format(**USUAL).replace(old, new)
@@ -185,7 +187,9 @@ def test_how_it_is_spelled(old: str, new: str, line: str) -> None:
 
 
 REFUSED = [
-    ({"settings": "batch_size=4, shuffle=device is None"}, "only known at run time"),
+    ({"generator": "kwargs = {'batch_size': 4}\n    if device.type == 'cpu': kwargs['batch_size'] = None",
+      "settings": "**kwargs"}, "only known at run time"),
+    ({"extra": "batches_of = None"}, "batches_of has another meaning"),
     ({"settings": "batch_size=4, worker_init_fn=print"}, "worker_init_fn=print"),
     ({"settings": "**dict(batch_size=4)"}, "not all written out"),
     ({"settings": "batch_size=4,  # small\n    "}, "a comment stands"),
@@ -222,7 +226,6 @@ REFUSED = [
     ({"data": "a, b = torch.rand(11, 3, device=device), torch.rand(11)"}, "on the device already"),
     ({"data": "parts = []; parts.append(model(torch.rand(11, 3))); a, b = torch.cat(parts), torch.rand(11)"}, "model"),
     ({"extra": "import torch.distributed as dist"}, "several processes"),
-    ({"extra": "BatchSampler = None"}, "is something else in this file"),
     ({"result": "loader.batch_size"}, "for more than its batches"),
     ({"result": "loader"}, "for more than its batches"),
 ]  # fmt: skip

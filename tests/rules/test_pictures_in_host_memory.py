@@ -227,9 +227,10 @@ AFTER = """
         *(part.to(device) for part in default_collate([*data_set]))
     )
     loader = DataLoader(
-        data_set,
-        sampler=BatchSampler(RandomSampler(data_set), batch_size=4, drop_last=False),
-        batch_size=None,
+        range(len(data_set)),
+        batch_size=4,
+        shuffle=True,
+        collate_fn=batches_of(data_set),
     )
 """
 

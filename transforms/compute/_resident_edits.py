@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
 from perfmod.transforms.compute._moved_batches import Kept
-from perfmod.transforms.compute._sampling import Sampling
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.facts.names import imported_name
@@ -16,10 +16,18 @@ from perfmod.transforms.writing import call_text, insert_before_statement, line_
 
 PACKAGE = "torch.utils.data"
 _SIMPLE = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
-_IN_EVERY = frozenset({"BatchSampler", "RandomSampler", "SequentialSampler"})
-"""What the module that defines `DataLoader` has, too."""
-_LONG = 120
-"""A sampler that is longer goes over several lines."""
+TAKING = "batches_of"
+DEFINITION = f'''\
+def {TAKING}(data_set):
+    """Takes whole batches out of tensors on a device, by indices that are copied there without waiting for it."""
+    device = data_set.tensors[0].device
+
+    def taken(indices):
+        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        return list(data_set[indices.to(device, non_blocking=True)])
+
+    return taken
+'''
 
 
 def moved_tensors(file: FileFacts, data_set: cst.Call, move: str) -> str:
@@ -41,8 +49,8 @@ def assigned(file: FileFacts, statement: cst.Assign, name: str, value: str) -> E
 
 
 def named(file: FileFacts, given: cst.BaseExpression, data_set: cst.Call, loader: cst.Call) -> tuple[str, bool]:
-    """What a sampler counts the samples by, and whether that is a new name: the data set, its first tensor, or a name
-    for the data set.
+    """What samples are counted by, and whether that is a new name: the data set, its first tensor, or a name for the
+    data set.
     """
     own = given if given is not data_set else data_set.args[0].value
     if isinstance(own, (cst.Name, cst.Attribute)):
@@ -55,33 +63,18 @@ def new_name(file: FileFacts, loader: cst.Call) -> str:
     statement = file.tree.parent(loader)
     target = statement.targets[0].target if isinstance(statement, cst.Assign) and len(statement.targets) == 1 else None
     if not isinstance(target, cst.Name):
-        raise Kept("the data set has no name, by which a sampler could count its samples")
+        raise Kept("the data set has no name, by which its samples could be counted")
     name = f"{target.value.removesuffix('loader').removesuffix('_') or 'data'}_set"
     if any(each.value == name for each in file.tree.all(cst.Name)):
         raise Kept(f"the data set has no name, and `{name}` is something else")
     return name
 
 
-def batched(
-    file: FileFacts, loader: Loader, data: str, samples: str, sampling: Sampling, names: Mapping[str, str]
-) -> Edit:
-    """The loader that takes batches out of its data set at once: `data`, with as many samples as `samples` has.
-    `names` says how the samplers' classes are spelled.
-    """
-    seeded = sampling.generator if sampling.samplers == ("RandomSampler",) else ""
-    made = [f"{names[each]}({', '.join(filter(None, [samples, seeded]))})" for each in sampling.samplers]
-    drawn = [f"batch_size={sampling.batch_size}", f"drop_last={sampling.drop_last}"]
+def batched(file: FileFacts, loader: Loader, data: str, samples: str, arguments: Sequence[str]) -> Edit:
+    """The loader that counts samples, as many as `samples` has, and takes batches out of `data` at once."""
     start, end = file.source.span(loader.call)
-    one = file.source.module.default_indent
-    inner = file.source.indentation(start) + one
-    sampled = f"sampler={names['BatchSampler']}({', '.join([*made, *drawn])})"
-    if sampling.condition:
-        chosen = [made[0], f"if {sampling.condition}", f"else {made[1]},", *(f"{each}," for each in drawn)]
-        lines = "".join(f"\n{inner}{one}{each}" for each in chosen)
-        sampled = f"sampler={names['BatchSampler']}({lines}\n{inner})"
-    elif len(f"{inner}{sampled},") > _LONG:
-        sampled = f"sampler={names['BatchSampler']}(\n{inner}{one}{', '.join([*made, *drawn])}\n{inner})"
-    given = [data, sampled, "batch_size=None", *filter(None, [sampling.generator])]
+    keyword = "dataset=" if argument(loader.call, "", 0) is None else ""
+    given = [f"{keyword}range(len({samples}))", *arguments, f"collate_fn={TAKING}({data})"]
     return Edit(start, end, call_text(file.source, start, file.code(loader.call.func), given))
 
 
@@ -104,7 +97,7 @@ def spelled(
     wanted = tuple(names)
     owner = file.qualified(call.func.value) if isinstance(call.func, cst.Attribute) else None
     modules = {owner} if isinstance(call.func, cst.Attribute) else {each.module for each in brought}
-    if modules != {PACKAGE} and not _IN_EVERY.issuperset(wanted):
+    if modules != {PACKAGE}:
         raise Kept(f"`{file.code(call.func)}` comes from a module that does not have all of {', '.join(wanted)}")
     if isinstance(call.func, cst.Attribute):
         return {name: f"{file.code(call.func.value)}.{name}" for name in wanted}, []

@@ -5,8 +5,6 @@ Both functions raise `Kept` where that would change a batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import libcst as cst
 
 from perfmod.transforms.compute._moved_batches import Kept, Move, move_at
@@ -20,7 +18,7 @@ from perfmod.transforms.compute._prepared_pictures import (
 from perfmod.transforms.compute._resident_edits import assigned, batched, moved_tensors, named, spelled
 from perfmod.transforms.compute._resident_uses import moves_of
 from perfmod.transforms.compute._same_samples import require_same_samples
-from perfmod.transforms.compute._sampling import Sampling, require_no_comment, sampling_of
+from perfmod.transforms.compute._sampling import arguments_of, require_no_comment
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import Loader
 from perfmod.transforms.finding import Edit
@@ -33,21 +31,17 @@ Rewrite = tuple[dict[Edit, None], list[Move]]
 def pictures_on_device(file: FileFacts, data_set: cst.Call, together: list[Loader], *, is_shown: bool) -> Rewrite:
     """Pictures that are made into tensors once; `is_shown` says that they are used for more than their loaders."""
     require_same_samples(file, data_set)
-    wanted = {each: sampling_of(file, each) for each in together}
+    wanted = {each: arguments_of(file, each) for each in together}
     found = moves_of(file, together, KINDS)
     require_several_epochs(file, together)
     move = move_at(file, found, data_set)
-    known, needed = {}, (*_samplers(wanted), *PREPARING)
-    edits: dict[Edit, None] = {}
-    for loader in together:
-        known[loader], imports = spelled(file, loader.call, needed, data_set)
-        edits |= dict.fromkeys(imports)
-    name, placed = prepared(file, data_set, together, known[together[0]], move, is_shown=is_shown)
-    edits |= dict.fromkeys(placed)
-    for loader, sampling in wanted.items():
+    names, imports = spelled(file, together[0].call, PREPARING, data_set)
+    name, placed = prepared(file, data_set, together, names, move, is_shown=is_shown)
+    edits = dict.fromkeys((*imports, *placed))
+    for loader, arguments in wanted.items():
         (given,) = loader.values("dataset")
         samples = name if is_shown or given is data_set else file.code(given)
-        edits[batched(file, loader, samples, samples, sampling, known[loader])] = None
+        edits[batched(file, loader, samples, samples, arguments)] = None
     return edits, found
 
 
@@ -58,25 +52,18 @@ def tensors_on_device(file: FileFacts, data_set: cst.Call, together: list[Loader
         if reason:
             raise Kept(reason)
     require_no_comment(file, data_set)
-    wanted = {each: sampling_of(file, each) for each in together}
+    wanted = {each: arguments_of(file, each) for each in together}
     found = moves_of(file, together, [file.value(arg.value).dtype for arg in data_set.args])
     moved = moved_tensors(file, data_set, move_at(file, found, data_set))
     edits: dict[Edit, None] = {}
-    for loader, sampling in wanted.items():
+    for loader, arguments in wanted.items():
         (given,) = loader.values("dataset")
-        names, imports = spelled(file, loader.call, _samplers(wanted), loader.call)
         samples, is_new = named(file, given, data_set, loader.call)
         whole = moved if given is data_set else file.code(given)
-        written = batched(file, loader, samples if is_new else whole, samples, sampling, names)
-        edits |= dict.fromkeys([written, *imports])
+        edits[batched(file, loader, samples if is_new else whole, samples, arguments)] = None
         if is_new:
             statement = cst.ensure_type(file.tree.statement(loader.call), cst.Assign)
             edits[assigned(file, statement, samples, whole)] = None
         if given is not data_set:
             edits[replace(file.source, data_set, moved)] = None
     return edits, found
-
-
-def _samplers(wanted: Mapping[Loader, Sampling]) -> tuple[str, ...]:
-    """The classes that several loaders need, each once."""
-    return tuple(dict.fromkeys((*(name for each in wanted.values() for name in each.samplers), "BatchSampler")))

@@ -8,17 +8,14 @@ and each batch is one indexing operation there:
     train_loader = DataLoader(train_set, batch_size=64, shuffle=True)
 
     train_set = TensorDataset(x.to(device), y.to(device))
-    train_loader = DataLoader(
-        train_set,
-        sampler=BatchSampler(RandomSampler(train_set), batch_size=64, drop_last=False),
-        batch_size=None,
-    )
+    train_loader = DataLoader(range(len(train_set)), batch_size=64, shuffle=True, collate_fn=batches_of(train_set))
 
-With `batch_size=None` the loader asks the data set for a whole list of indices. The samplers are those that the loader
-made for itself before, with the same random numbers, so that every epoch has the same batches in the same order. The
-loop stays as it is: its `x.to(device)` has nothing left to do, nor has `x.type(Tensor)` with a type of tensors that lie
-on the device, `Tensor = torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`, where they have that type. Workers
-and pinned memory are for data on the host, so `num_workers`, `pin_memory` and what belongs to them go.
+The loader counts samples, and a function, which is written into the file, takes a whole batch of them out of the data
+set. Everything by which the loader draws and groups them stays, so that every epoch has the same batches in the same
+order. The loop stays as it is: its `x.to(device)` has nothing left to do, nor has `x.type(Tensor)` with a type of
+tensors that lie on the device, `Tensor = torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`, where they have
+that type. Workers and pinned memory are for data on the host, so `num_workers`, `pin_memory` and what belongs to them
+go.
 
 Pictures of torchvision that lie in host memory (MNIST, FashionMNIST, KMNIST, EMNIST, QMNIST, CIFAR10, CIFAR100, SVHN)
 cost more: each is made into a tensor anew in every epoch. Where the transform makes the same sample every time
@@ -55,10 +52,11 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from perfmod.transforms.compute._moved_batches import Kept, Move
+from perfmod.transforms.compute._resident_edits import DEFINITION
 from perfmod.transforms.compute._resident_rewrites import pictures_on_device, tensors_on_device
 from perfmod.transforms.compute._resident_uses import data_set_of, loaders_of, require_one_process
 from perfmod.transforms.compute._same_samples import is_picture_set
-from perfmod.transforms.compute._sampling import draws_otherwise, takes_batches_whole
+from perfmod.transforms.compute._sampling import draws_otherwise, makes_no_batches
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.data_api import HELD_IN_MEMORY
 from perfmod.transforms.facts.file import FileFacts
@@ -80,8 +78,8 @@ class DataSetInHostMemory(Rule):
     status = Status.PREVIEW
     triggers = frozenset({"TensorDataset"}) | HELD_IN_MEMORY
     references = (
-        "https://docs.pytorch.org/docs/stable/data.html#disable-automatic-batching",
-        "https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.BatchSampler",
+        "https://docs.pytorch.org/docs/stable/data.html#dataloader-collate-fn",
+        "https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",
     )
     changes_results = (
         "Not without workers, nor with workers that are started anew in every epoch: the batches, their order and the "
@@ -94,7 +92,7 @@ class DataSetInHostMemory(Rule):
     def check(self, file: FileFacts) -> Iterator[Finding]:
         done: set[cst.CSTNode] = set()
         for loader in file.loaders if uses_accelerator(file) else ():
-            if loader.name != TORCH_LOADER or not loader.iterations or takes_batches_whole(loader):
+            if loader.name != TORCH_LOADER or not loader.iterations or makes_no_batches(file, loader):
                 continue
             if loader.call in done:
                 continue
@@ -137,5 +135,7 @@ class DataSetInHostMemory(Rule):
             safety=Safety.UNSAFE,
             numerics=Numerics.SAMPLING if other else Numerics.BITWISE,
             min_torch="1.11" if is_made else None,
+            imports=("torch",),
+            definitions=(DEFINITION,),
             questions=[question(file, Predicate.FITS_ON_THE_DEVICE, data_set)],
         )
