@@ -380,7 +380,8 @@ def test_memory_is_not_sampled(workshop: Workshop) -> None:
 
 
 def test_runs_side_by_side_keep_their_order(workshop: Workshop) -> None:
-    workshop.write("import time\nnumber = int(open('number').read())\ntime.sleep(1 - number / 2)\nrecord(number=number)")
+    code = "import time\nnumber = int(open('number').read())\ntime.sleep(1 - number / 2)\nrecord(number=number)"
+    workshop.write(code)
     tree = workshop.side().tree
     sides = [Side(str(n), tree, Path("train.py"), {Path("number"): str(n).encode()}) for n in range(2)]
     with Scratch.temporary() as scratch:
