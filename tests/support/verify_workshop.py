@@ -37,6 +37,7 @@ def record(rank=0, **fields):
 DRIVER = """\
 import sys
 from pathlib import Path
+from perfmod.verify import family
 from perfmod.verify.calling import Call
 from perfmod.verify.interrupts import terminable
 from perfmod.verify.job import Job, Mode
@@ -45,6 +46,7 @@ from perfmod.verify.scratch import Scratch
 from perfmod.verify.sides import Side
 from perfmod.verify.tree import Tree
 
+family.GRACE = 0.6  # whoever is impatient presses Ctrl-C four times in it
 script = Path(sys.argv[1])
 side = Side("original", Tree.of(script), Path(script.name))
 job = Job(Mode.EQUALITY, Path(), Path(), "cpu")

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import forked_python
 import pytest
 from verify_workshop import Workshop, job
 
 from perfmod.seats import Seat
+from perfmod.verify import laboratory
 from perfmod.verify.calling import Call
 from perfmod.verify.failures import Kind
 from perfmod.verify.laboratory import PLAIN, Laboratory
@@ -48,8 +50,19 @@ def request(script: Path, device: str = "cpu") -> Request:
     return Request(script, None, (), device, "python", 4, True, None, 120.0, None, (), "perfmod tune train.py")
 
 
-@pytest.mark.parametrize("forks", [pytest.param(False, marks=pytest.mark.exhaustive), True])
-def test_each_group_has_its_own_cores(tmp_path: Path, forks: bool) -> None:
+@pytest.fixture
+def python(monkeypatch: pytest.MonkeyPatch) -> str:
+    """One that has imported torch already, and runs on the cores that it is started on."""
+    for name, value in forked_python.THREADS.items():
+        monkeypatch.setenv(name, value)
+    return forked_python.python()
+
+
+@pytest.mark.parametrize("forks", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
+def test_each_group_has_its_own_cores(
+    tmp_path: Path, python: str, forks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(laboratory, "_SECONDS_OF_TURNS", {False: (0.02, 0.05)})  # the times are not looked at
     told, script = tmp_path / "told", tmp_path / "project" / "train.py"
     for folder in (told, script.parent):
         folder.mkdir()
@@ -58,7 +71,7 @@ def test_each_group_has_its_own_cores(tmp_path: Path, forks: bool) -> None:
     broken = Side("broken", one.tree, one.script, {one.script: b"raise SystemExit('it fails')\n"})
     cores = sorted(os.sched_getaffinity(0))
     seats = (Seat("cpu0", (cores[0],)), Seat("cpu1", (cores[-1],)))
-    call = Call(sys.executable, (str(told),), script.parent)
+    call = Call(python, (str(told),), script.parent)
     with Scratch.temporary() as scratch:
         runner = Runner(scratch, call, 120.0, sample_memory=False, forks=forks)
         lab = Laboratory(runner, request(script), lambda _: None, seats=seats)
@@ -74,7 +87,21 @@ def test_each_group_has_its_own_cores(tmp_path: Path, forks: bool) -> None:
     assert sorted(os.sched_getaffinity(0)) == cores
 
 
-def test_watched_runs_take_whichever_seat_is_free(tmp_path: Path) -> None:
+def test_forked_runs_have_the_cores_of_their_seat(workshop: Workshop) -> None:
+    workshop.write("record(cores=sorted(os.sched_getaffinity(0)), parent=os.getppid())")
+    cores = sorted(os.sched_getaffinity(0))
+    with Scratch.temporary() as scratch:
+        runner = Runner(scratch, workshop.call())
+        runs = [(workshop.side(), job())] * 2
+        seats = (Seat("cpu0", (cores[0],)), Seat("cpu1", (cores[-1],)))
+        found = run_beside([Group(runner.seated(seat), runs, lambda _over: None) for seat in seats])
+    assert [[ran.records[0]["cores"] for ran in group] for group in found] == [[[cores[0]]] * 2, [[cores[-1]]] * 2]
+    forked_from = [{ran.records[0]["parent"] for ran in group} for group in found]
+    assert [len(parents) for parents in forked_from] == [1, 1]
+    assert len(set.union(*forked_from) - {os.getpid()}) == 2
+
+
+def test_watched_runs_take_whichever_seat_is_free(tmp_path: Path, python: str) -> None:
     told, script = tmp_path / "told", tmp_path / "project" / "train.py"
     for folder in (told, script.parent):
         folder.mkdir()
@@ -83,7 +110,7 @@ def test_watched_runs_take_whichever_seat_is_free(tmp_path: Path) -> None:
     cores = sorted(os.sched_getaffinity(0))
     seats = (Seat("cpu0", (cores[0],)), Seat("cpu1", (cores[-1],)))
     with Scratch.temporary() as scratch:
-        runner = Runner(scratch, Call(sys.executable, (str(told),), script.parent), 120.0, sample_memory=False)
+        runner = Runner(scratch, Call(python, (str(told),), script.parent), 120.0, sample_memory=False, forks=False)
         lab = Laboratory(runner, request(script), lambda _: None, seats=seats)
         found = lab.watch([(one, PLAIN)] * 3, 1)
     assert [ran.trouble for ran in found] == [None] * 3

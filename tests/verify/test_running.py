@@ -21,7 +21,7 @@ import pytest
 from verify_workshop import DRIVER, MARK, Workshop, fingerprint, job, wait_for
 
 from perfmod.errors import Failure
-from perfmod.verify import disguise, processes, running
+from perfmod.verify import disguise, family, processes, running
 from perfmod.verify.failures import Kind
 from perfmod.verify.running import Ran, Runner
 from perfmod.verify.scratch import Scratch
@@ -81,10 +81,10 @@ def test_hang_says_where(workshop: Workshop) -> None:
         print("epoch 1", flush=True)
         wait()
         """,
-        timeout=2,
+        timeout=1.5,
     )
-    assert_trouble(ran, Kind.TIME_LIMIT, "it had not finished after 2 s", "was at train.py:5", "--timeout")
-    assert 2 <= ran.seconds < 300
+    assert_trouble(ran, Kind.TIME_LIMIT, "it had not finished after 1.5 s", "was at train.py:5", "--timeout")
+    assert 1.5 <= ran.seconds < 300
 
 
 def test_hang_without_a_word_of_where(workshop: Workshop) -> None:
@@ -105,7 +105,7 @@ def test_hang_in_a_worker(workshop: Workshop) -> None:
             for worker in workers: worker.join()
         """
     )
-    assert_trouble(workshop.run(timeout=3), Kind.TIME_LIMIT, "had printed nothing")
+    assert_trouble(workshop.run(timeout=2), Kind.TIME_LIMIT, "had printed nothing")
 
 
 def test_megabytes_of_output(workshop: Workshop) -> None:
@@ -185,7 +185,7 @@ def test_daemon_that_wiped_its_environment(workshop: Workshop) -> None:
             if os.fork() == 0:
                 with open({str(pid_file)!r}, "w") as file: file.write(str(os.getpid()))
                 os.execve("/bin/sleep", ["sleep", "600"], {{}})
-            time.sleep(2.5)
+            time.sleep(1.2)
             os._exit(0)
         os.wait()
         record()
@@ -199,6 +199,7 @@ def test_daemon_that_wiped_its_environment(workshop: Workshop) -> None:
 @pytest.mark.parametrize("ending", ["record()", "time.sleep(600)"], ids=["after its record", "hanging"])
 def test_sigterm_is_ignored(workshop: Workshop, monkeypatch: pytest.MonkeyPatch, ending: str) -> None:
     monkeypatch.setattr(running, "GRACE_AFTER_RESULTS", 0.5)
+    monkeypatch.setattr(family, "GRACE", 0.5)
     ran = workshop.script(
         f"""
         import signal, time
@@ -209,7 +210,7 @@ def test_sigterm_is_ignored(workshop: Workshop, monkeypatch: pytest.MonkeyPatch,
         while True:
             time.sleep(1)
         """,
-        timeout=3,
+        timeout=1.5,
     )
     if ending == "record()":
         assert ran.trouble is None
@@ -228,7 +229,7 @@ def test_processes_that_fork_when_they_are_ended(workshop: Workshop) -> None:
         while True:
             time.sleep(0.1)
         """,
-        timeout=2,
+        timeout=1.5,
     )
     assert_trouble(ran, Kind.TIME_LIMIT, "ready")
 
@@ -282,7 +283,7 @@ def test_status_of_a_script_that_takes_its_time_to_end(workshop: Workshop, code:
     """The harness has delivered, and torch has yet to be taken down."""
     ran = workshop.script(
         f"import sys, time\nprint('nothing to do', flush=True)\nrecord(steps={{}}, ended='exit')\n"
-        f"time.sleep(1)\nsys.exit({code})"
+        f"time.sleep(0.6)\nsys.exit({code})"
     )
     assert ran.trouble is not None
     assert told in ran.trouble.reason
@@ -351,7 +352,7 @@ def test_memory_of_all_processes(workshop: Workshop, monkeypatch: pytest.MonkeyP
         import multiprocessing, time
         def hold():
             held = bytearray(os.urandom(1)) * (150 * 2**20)
-            time.sleep(2)
+            time.sleep(1)
         if __name__ == "__main__":
             worker = multiprocessing.Process(target=hold)
             worker.start()
@@ -379,7 +380,8 @@ def test_memory_is_not_sampled(workshop: Workshop) -> None:
 
 
 def test_runs_side_by_side_keep_their_order(workshop: Workshop) -> None:
-    workshop.write("import time\nnumber = int(open('number').read())\ntime.sleep(1.5 - number)\nrecord(number=number)")
+    code = "import time\nnumber = int(open('number').read())\ntime.sleep(1 - number / 2)\nrecord(number=number)"
+    workshop.write(code)
     tree = workshop.side().tree
     sides = [Side(str(n), tree, Path("train.py"), {Path("number"): str(n).encode()}) for n in range(2)]
     with Scratch.temporary() as scratch:
@@ -390,23 +392,31 @@ def test_runs_side_by_side_keep_their_order(workshop: Workshop) -> None:
     assert seconds < sum(each.seconds for each in ran)
 
 
-def test_run_that_fails_beside_another_is_repeated_alone(workshop: Workshop) -> None:
+def test_run_that_fails_beside_another_is_repeated_alone(workshop: Workshop, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    begun.mkdir()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     workshop.write(
         f"""
-        import socket, time
+        import pathlib, socket, time
+        begun = pathlib.Path({str(begun)!r})
+        (begun / str(os.getpid())).touch()
         server = socket.socket()
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         server.bind(("127.0.0.1", {port}))
-        time.sleep(1.5)
+        server.listen()
+        while len(os.listdir(begun)) < 2:
+            time.sleep(0.02)
+        time.sleep(0.4)  # by then the other has asked for the port, too
         record()
         """
     )
     with Scratch.temporary() as scratch:
         runner = Runner(scratch, workshop.call())
         assert [ran.trouble for ran in runner.run_all([(workshop.side(), job())] * 2, 2)] == [None, None]
+        assert len(list(begun.iterdir())) == 3
         with socket.socket() as other:
             other.bind(("127.0.0.1", port))
             assert_trouble(runner.run(workshop.side(), job()), Kind.PORT_TAKEN, "Address already in use")
@@ -465,7 +475,7 @@ def test_interrupted(workshop: Workshop, tmp_path: Path, numbers: list[int], sta
         wait_for(path)
     for number in numbers:
         driver.send_signal(number)
-        time.sleep(0.3)
+        time.sleep(0.1)
     _, said = driver.communicate(timeout=300)
     assert driver.returncode == status, said
     assert said == ""

@@ -2,9 +2,9 @@
 
 The first import of torch and the first step of an optimizer take seconds, which most tests need not pay for each of
 their scripts. `python()` is the path of an executable; behind it, one process for all of a test process imports torch
-and forks for each script. Environment, working directory, arguments, standard streams, exit status and the end by a
-signal are those of the call. What cannot be had by forking runs in a new process all the same: other options of Python
-or variables that torch reads while it is imported, and platforms without pidfds.
+and forks for each script. Environment, working directory, processor cores, arguments, standard streams, exit status
+and the end by a signal are those of the call. What cannot be had by forking runs in a new process all the same: other
+options of Python or variables that torch reads while it is imported, and platforms without pidfds.
 
 `PYTHONHASHSEED` is always 0. A script that compiles needs a process of its own: the compiler is imported already.
 """

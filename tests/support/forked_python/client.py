@@ -32,7 +32,12 @@ def main(real: str, address: str) -> None:
         os.execv(real, [real, *arguments])
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
-        call = {"arguments": arguments, "cwd": os.getcwd(), "environment": dict(os.environ)}  # noqa: PTH109, starts faster without pathlib
+        call = {
+            "arguments": arguments,
+            "cwd": os.getcwd(),  # noqa: PTH109, starts faster without pathlib
+            "environment": dict(os.environ),
+            "cores": sorted(os.sched_getaffinity(0)),
+        }
         socket.send_fds(server, [json.dumps(call).encode() + b"\n"], [0, 1, 2])
         answers = server.makefile()
         pid = int(answers.readline())

@@ -91,6 +91,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(call["cwd"])
+    os.sched_setaffinity(0, call["cores"])
     sys.argv = call["arguments"]
     search = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[:] = [os.path.dirname(os.path.realpath(script)), *search, *library]  # noqa: PTH120
