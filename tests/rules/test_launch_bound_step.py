@@ -92,3 +92,53 @@ def test_layers_that_look_for_self_loops_wait(layer: str, arguments: str, *, wai
     reasons = [finding.reason for finding in result.refused]
     assert any(f"line 9: `{layer}` {WAITS}" in reason for reason in reasons) is waits
     assert len(reasons) == 1
+
+
+IMAGES = """\
+import torch
+from torch import nn, optim
+
+
+class Scale(nn.Module):
+    def __init__(self, mean):
+        super().__init__()
+        {held}
+
+    def forward(self, images):
+        return images.float().sub_(self.mean)
+
+
+device = torch.device("cuda")
+loader = torch.utils.data.DataLoader(torch.ones(64, 4), batch_size=8)
+scale = Scale(0.5).to(device)
+model = nn.Linear(4, 1).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.01)
+for x in loader:
+    x = scale(x.to(device))
+    optimizer.zero_grad()
+    loss = model(x).square().mean()
+    loss.backward()
+    optimizer.step()
+print(loss.item())
+"""
+
+
+@pytest.mark.parametrize(
+    ("held", "reason"),
+    [
+        ('self.register_buffer("mean", torch.tensor(mean))', "the recorder is a file of its own"),
+        ("self.mean = nn.Parameter(torch.tensor(mean))", "line 20: `x.to(device)` copies from the host"),
+        (
+            'self.register_parameter("mean", nn.Parameter(torch.tensor(mean)))',
+            "line 20: `x.to(device)` copies from the host",
+        ),
+    ],
+)
+def test_batches_may_be_prepared_by_a_module_without_weights(held: str, reason: str) -> None:
+    rules = [rule for rule in catalog.rules() if rule.code == "PM314"]
+    result = rewrite(
+        IMAGES.format(held=held).encode(), "train.py", rules, Choice(opted_in=frozenset({"PM314"}), unsafe=True)
+    )
+    assert [reason in finding.reason for finding in result.refused] == [True], [
+        finding.reason for finding in result.refused
+    ]

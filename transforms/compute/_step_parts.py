@@ -8,8 +8,9 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute._recordable import Obstacle, obstacle, outputs_of, reached, targets_of
+from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition, parameters
+from perfmod.transforms.facts.flow import Definition, dotted, parameters
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -188,7 +189,20 @@ def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
     if isinstance(line, cst.With) and any("no_grad" in file.code(item.item) for item in line.items):
         return False
     read = [*find_all(line, cst.Name), *find_all(line, cst.Attribute)]
-    return any(file.value(each).when_used.kind is Kind.MODULE and _is_run(file, each) for each in read)
+    models = (each for each in read if file.value(each).when_used.kind is Kind.MODULE and _is_run(file, each))
+    return any(not _is_without_weights(file.value(each).when_used.cls) for each in models)
+
+
+def _is_without_weights(cls: ClassFacts | None) -> bool:
+    """Whether a module in sight holds nothing but buffers, as one that normalises images: its results have no history.
+
+    The recorder looks at each tensor it is given, and does not record a step that is given one with a history.
+    """
+    if cls is None or cls.bases != ("torch.nn.Module",) or cls.parents or cls.children:
+        return False
+    calls = [call for call in find_all(cls.node, cst.Call) if dotted(call.func).startswith("self.")]
+    own = [target for node in walk(cls.node) for target in targets_of(node) if isinstance(target, cst.Attribute)]
+    return bool(calls) and not own and all(calls_method(call, "register_buffer") for call in calls)
 
 
 def _is_run(file: FileFacts, model: cst.CSTNode) -> bool:
