@@ -20,6 +20,7 @@ from perfmod.errors import ExitCode
 from perfmod.review.decisions import Decision, render
 from perfmod.review.items import Verdict
 from perfmod.verify.job import RUN_VARIABLE
+from perfmod.verify.template import Template
 
 SCRIPT = """\
 import sys
@@ -177,6 +178,8 @@ for epoch in range(2):
 @pytest.mark.long
 def test_one_process_against_several(perfmod: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(catalog, "rules", RULES)
+    # To be forked from the Python of these tests is quicker than from a process that imports torch once more.
+    monkeypatch.setattr(Template, "fork", lambda *_: None)
     write("train.py", DATA_PARALLEL)
     asked = ("verify", "train.py", "--select", "PM311", *FAST)
     alone = perfmod(*asked)

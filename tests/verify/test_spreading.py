@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from perfmod.verify.proving import Candidate
 from perfmod.verify.request import Request
 from perfmod.verify.sides import REWRITTEN, Side
 from perfmod.verify.spreading import judge_spread
+from perfmod.verify.template import Template
 from perfmod.verify.trace import Batch, Event, Trace
 from perfmod.verify.verification import opened
 
@@ -111,7 +111,7 @@ class Trial:
             against=None,
             arguments=(),
             device="cpu",
-            python=sys.executable,
+            python=forked_python.python(),
             steps=8,
             quick=True,
             nproc=2,
@@ -131,6 +131,8 @@ class Trial:
 def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
     for name, value in {**forked_python.THREADS, forked_python.RANKS_BY: forked_python.python()}.items():
         monkeypatch.setenv(name, value)
+    # To be forked from that Python is quicker than from a process of the verification that imports torch itself.
+    monkeypatch.setattr(Template, "fork", lambda *_: None)
     return Trial(tmp_path)
 
 

@@ -9,6 +9,7 @@ import sys
 READ_AT_IMPORT = ("OMP_", "MKL_", "KMP_", "PYTORCH_", "TORCH_", "LD_", "PYTHON")
 FOLLOWED = {
     "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": None,  # one thread waits for no other
     "PYTHONHASHSEED": "0",
     "PYTHONFAULTHANDLER": "1",
     "PYTHONWARNINGS": "ignore",
