@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from functools import partial
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, ContextManager, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -14,12 +14,13 @@ from . import patching
 from .structures import leaves, mapped
 
 
-def begin(count: int) -> None:
+def begin(count: int, uncounted: Callable[[], ContextManager[None]]) -> None:
     """Have `DataParallel` split each batch for so many devices, on one of them, and on the CPU as well.
 
     What a model makes of a part by itself, such as the statistics of batch normalisation, is then that of the part.
     The parts are those of a `DistributedSampler`: every sample with the same remainder, and not neighbours, as the
-    devices get them. As on several devices, only what the first part does to buffers stays.
+    devices get them. As on several devices, only what the first part does to buffers stays; what the others would drop
+    is `uncounted`, because each process counts its own.
     """
 
     def forward(whole: Callable[..., Any], wrapper: Any, *inputs: Any, **named: Any) -> Any:
@@ -31,7 +32,10 @@ def begin(count: int) -> None:
         outputs = []
         for number in range(count):
             some, others = mapped((inputs, named), partial(_part, number, count))
-            with _own_buffers(wrapper.module) if number else contextlib.nullcontext():
+            with contextlib.ExitStack() as stack:
+                if number:
+                    stack.enter_context(_own_buffers(wrapper.module))
+                    stack.enter_context(uncounted())
                 outputs.append(wrapper.module(*some, **others))
         return _joined(outputs)
 

@@ -63,14 +63,16 @@ def begin(job: Job) -> None:
     Sampling(job.seed, workers).begin()
     if job.spread:
         spreading.begin()
-        parts.begin(job.spread)
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
         alike.begin(job.alike)
     if job.fills:
         fills.begin()
-    Recorder(job, workers).begin()
+    recorder = Recorder(job, workers)
+    if job.spread:
+        parts.begin(job.spread, recorder.uncounted)
+    recorder.begin()
 
 
 def _calm() -> None:
@@ -217,6 +219,15 @@ class Recorder(Observer):
         """What a script rounds behind its steps is seen before the next one changes it."""
         if self._watch.clock + 1 == self._job.steps:
             self._held_in_half = max(self._held_in_half, halves.held_in_half(self._names.parameters()))
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Dropouts that are left out in here are left out elsewhere, too, and counted there."""
+        left_out = self._controls.left_out
+        before = None if left_out is None else left_out.begun()
+        yield
+        if left_out is not None and before is not None:
+            left_out.taken_back(before)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
