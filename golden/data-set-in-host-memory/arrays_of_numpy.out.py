@@ -12,7 +12,7 @@ def batches_of(data_set):
     device = data_set.tensors[0].device
 
     def taken(indices):
-        indices = torch.tensor(indices, pin_memory=device.type == "cuda")
+        indices = torch.tensor(indices, device="cpu", pin_memory=device.type == "cuda")
         return list(data_set[indices.to(device, non_blocking=True)])
 
     return taken

@@ -23,8 +23,8 @@ CHECKPOINTS: Final = "checkpoints"
 PRINTED: Final = "printed figures"
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|(?<![\d.])\.\d+)(?:[eE][-+]?\d+)?|\b(?:nan|inf)\b")
 _OF_TIME: Final = re.compile(
-    r"(?<![a-z])(?:time|dt|secs?|seconds?|mins?|minutes?|hours?|ms|eta|elapsed|took|speed|fps|throughput|memory|mem"
-    r"|[kmg]i?b)(?![a-z])"
+    r"\b(?:time|secs?|seconds?|mins?|minutes?|hours?|ms|eta|elapsed|took|speed|fps|throughput|memory|mem|[kmg]i?b)\b"
+    r"|_(?:time|dt|secs?|seconds?|ms)\b|\d ?(?:ms|secs?|seconds?|mins?|minutes?|hours?|[kmg]i?b)\b"
     r"|\d+:\d\d|\d ?s\b|/ ?s(?:ec)?\b|it/s",
     re.IGNORECASE,
 )

@@ -11,6 +11,7 @@ import torch
 from perfmod.codemods import catalog
 from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice, FileResult
+from perfmod.transforms.compute._resident_edits import DEFINITION
 from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.policy import Policy
 from perfmod.transforms.questions import Predicate
@@ -106,6 +107,33 @@ def same(result: FileResult) -> None:
     for one, other in zip(before[0], after[0], strict=True):
         assert torch.equal(one, other)
         assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+
+
+def test_indices_begin_on_the_host_whatever_the_default_device_is() -> None:
+    names: dict[str, Any] = {"torch": torch}
+    exec(DEFINITION, names)
+    data = torch.utils.data.TensorDataset(torch.arange(5.0), torch.arange(5))
+    taken = names["batches_of"](data)
+    with torch.device("meta"):
+        x, y = taken([3, 1])
+    assert (x.tolist(), y.tolist()) == ([3.0, 1.0], [3, 1])
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("default", ["cpu", "cuda"])
+def test_no_batch_waits_for_the_device(default: str) -> None:
+    names: dict[str, Any] = {"torch": torch}
+    exec(DEFINITION, names)
+    data = torch.utils.data.TensorDataset(torch.arange(5.0).cuda(), torch.arange(5).cuda())
+    with torch.device(default):
+        taken = names["batches_of"](data)
+        taken([0])
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            x, y = taken([3, 1])
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    assert (x.tolist(), y.tolist()) == ([3.0, 1.0], [3, 1])
 
 
 def test_nobody_can_see_whether_it_fits() -> None:

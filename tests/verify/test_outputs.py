@@ -59,6 +59,7 @@ def test_a_rounding_and_what_tells_the_time_are_no_difference(old: str, new: str
     ("step 3: loss 1.2345", "step 4: loss 1.2345"),
     ("loss 1.2345", "loss nan"),
     ("loss 1.2345", "error 1.2345"),
+    ("loss_min 1.2345, time_loss 0.5", "loss_min 1.4345, time_loss 0.5"),
 ])  # fmt: skip
 def test_another_figure_is_not_proven(old: str, new: str) -> None:
     row = printed(["begin 0", old], ["begin 0", new])

@@ -61,8 +61,6 @@ def begin(job: Job) -> None:
     unseen.begin()
     workers = Workers(Path(job.out))
     Sampling(job.seed, workers).begin()
-    if job.spread:
-        spreading.begin()
     if job.epoch:
         short_epochs.begin(job.epoch)
     if job.alike:
@@ -71,6 +69,7 @@ def begin(job: Job) -> None:
         fills.begin()
     recorder = Recorder(job, workers)
     if job.spread:
+        spreading.begin()
         parts.begin(job.spread, recorder.uncounted)
     recorder.begin()
 
