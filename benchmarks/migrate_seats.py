@@ -1,17 +1,19 @@
-"""`perfmod migrate --verify` on one GPU: six scripts, by the local engine, by Dask, and with a worker killed.
+"""`perfmod migrate --verify` on one GPU or more: six scripts, by the local engine, by Dask, and with a worker killed.
 
     python benchmarks/migrate_seats.py [--stand-ins N] [--ways local,dask,killed] [--limit S] [--json FILE]
 
 Six committed scripts are put into repositories of their own, beside sixty repositories that only have to be analysed
-(the inputs of the goldens). Verifications must come one after the other on the card while the analyses go on beside;
+(the inputs of the goldens). Verifications must come one after the other on a card while the analyses go on beside;
 in the way `killed`, a worker of Dask with a verification is killed in the middle of it, and all verdicts must come all
 the same. With `--stand-ins N`, which needs no GPU, the scripts run on the CPU, N at a time, each with its own processor
-cores. The exit code is 1 where verdicts are missing or two of them were timed on one seat at a time.
+cores. Which card each verification has is read from the environment of its process. The exit code is 1 where verdicts
+are missing or two of them were timed on one seat at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -21,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +36,7 @@ from rich.console import Console
 from verify_quick import CASES, Case
 
 from perfmod import __version__
+from perfmod.seats import VISIBLE, gpus_of_this_machine
 
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parent
@@ -91,15 +95,26 @@ def build(folder: Path, cases: dict[str, Case], *, device: str) -> Path:
     return path
 
 
+def verifications() -> dict[psutil.Process, str]:
+    """The processes that run a verification at present, and the cards that each has."""
+    cards = {process: cards_of(process) for process in psutil.Process().children(recursive=True)}
+    return {process: card for process, card in cards.items() if card is not None}
+
+
+def cards_of(process: psutil.Process) -> str | None:
+    """The cards of a verification; None where a process is none, or is over."""
+    with contextlib.suppress(psutil.Error):
+        command = process.cmdline()
+        if "perfmod.migrate.work" in command and "verification" in command:
+            return process.environ().get(VISIBLE, "")
+    return None
+
+
 def kill_a_worker() -> bool:
     """Kill the process of a worker that runs a verification; whether there is one."""
-    for process in psutil.Process().children(recursive=True):
-        try:
-            is_verification = "perfmod.migrate.work" in process.cmdline() and "verification" in process.cmdline()
-            parent = process.parent()
-        except psutil.Error:
-            continue
-        if is_verification and parent is not None:
+    for process in verifications():
+        parent = process.parent()
+        if parent is not None:
             os.kill(parent.pid, signal.SIGKILL)
             return True
     return False
@@ -123,12 +138,15 @@ def run(folder: Path, zoo: Path, way: str, gpus: str, limit: float) -> dict[str,
     command += ["--jobs", "2", *([] if not gpus else ["--gpus", gpus])]
     command += [] if way == "local" else ["--engine", "dask"]
     began, killed = time.monotonic(), False
+    most: dict[str, int] = {}
     with (folder / f"{way}.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         while process.poll() is None and time.monotonic() - began < limit:
             # By then the first script runs.
             if way == "killed" and not killed and time.monotonic() - began > 25:
                 killed = kill_a_worker()
+            for card, count in Counter(verifications().values()).items():
+                most[card] = max(most.get(card, 0), count)
             time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         code = process.wait()
@@ -142,6 +160,7 @@ def run(folder: Path, zoo: Path, way: str, gpus: str, limit: float) -> dict[str,
         "exit_code": code,
         "killed": killed,
         "verdicts": verdicts,
+        "at_once_on_a_card": most,
         "spans": spans(campaign),
         "said": "" if rows else said,
     }
@@ -183,7 +202,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=550.0, help="seconds for one way")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    seats = arguments.stand_ins or 1
+    seats = arguments.stand_ins or len(gpus_of_this_machine())
     cases = ON_THE_CPU if arguments.stand_ins else SCRIPTS
     talk, is_right, rows = Console(), True, []
     for way in arguments.ways.split(","):
@@ -193,6 +212,8 @@ def main() -> int:
         timed = [span for span in row["spans"] if span[0].startswith("verification")]
         row |= {"at_once": most_at_once(timed), "analysed_beside": beside(row)}
         is_right &= len(row["verdicts"]) == len(cases) and row["at_once"] <= seats
+        # Stand-ins have no card.
+        is_right &= bool(arguments.stand_ins) or max(row["at_once_on_a_card"].values(), default=0) == 1
         rows.append(row)
         talk.print(row)
         shutil.rmtree(folder, ignore_errors=True)

@@ -139,7 +139,7 @@ def _row(name: str, runs: Runs[_Figures], seeds: Sequence[_Figures], tolerance: 
         allowed = tolerance.factor * reach + floor
         drawn = [each[at] for each in others]
         checks.append(_judged(name, figure, like.rewritten[at], spreads[at], (allowed, floor), drawn))
-        strays.append(_is_stray(figure.value, like.rewritten[at], drawn))
+        strays.append(_is_stray(figure.value, like.rewritten[at], drawn, is_close=spreads[at].measured <= allowed))
     doubtful = [number for number, check in enumerate(checks) if check.verdict is not Verdict.PROVEN]
     if len(doubtful) == 1 and len(checks) >= _WINDOWS and strays[doubtful[0]]:
         checks[doubtful[0]] = evolve(checks[doubtful[0]], verdict=Verdict.PROVEN, reason="")
@@ -176,14 +176,16 @@ def _judged(
     return Check(name, Verdict.INCONCLUSIVE if is_close else Verdict.REFUTED, *told, reason=reason)
 
 
-def _is_stray(own: float, value: float, others: Sequence[float]) -> bool:
-    """Whether seeds move a figure by far more than it is off: then it may be, in one part of a run.
+def _is_stray(own: float, value: float, others: Sequence[float], *, is_close: bool) -> bool:
+    """Whether seeds move a figure by more than it is off: then it may be, in one part of a run.
 
     Where a loss falls fast, a part is a phase of its own, and noise that came before it says little about it. What is
-    computed in another way shows in more parts than one.
+    computed in another way shows in more parts than one. A figure that noise explains (`is_close`) may be off by as
+    much as seeds move it: it lies beyond all of them where the original's own is the largest or smallest already.
     """
     seen = [own, *others]
-    return len(seen) > _FEWEST_SEEDS and abs(value - own) <= _BEYOND * (max(seen) - min(seen))
+    share = 1.0 if is_close else _BEYOND
+    return len(seen) > _FEWEST_SEEDS and abs(value - own) <= share * (max(seen) - min(seen))
 
 
 def _beyond(value: float, seen: Sequence[float], floor: float) -> bool:

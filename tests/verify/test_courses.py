@@ -72,6 +72,18 @@ def test_one_part_of_a_run_may_be_off_by_less_than_seeds_move_it(parts: int, ver
     assert rows["losses"].verdict is verdict
 
 
+@pytest.mark.parametrize(("noise", "is_proven"), [(0.02, True), (0.002, False)])
+def test_one_part_may_lie_beyond_all_seeds_where_noise_explains_it(noise: float, *, is_proven: bool) -> None:
+    def ended(by: float) -> Trace:
+        return course(change=lambda step, loss: loss + by if step >= 56 else loss)
+
+    runs = Runs(course(), ended(0.045), (course(),), (ended(noise), ended(-noise)))
+    tolerance = tolerance_for(Numerics.PRECISION, runs.original, runs.rewritten, blind=False)
+    rows = compare_courses(runs, [ended(-0.02), ended(-0.04), ended(-0.06)], tolerance)
+    (losses,) = [row for row in rows if row.name.startswith("losses")]
+    assert (losses.verdict is Verdict.PROVEN) is is_proven, losses
+
+
 def test_a_difference_is_not_refuted_without_seeds() -> None:
     rows = judged(course(change=lambda _, loss: 2.0 * loss), seeds=())
     assert rows["losses"].verdict is Verdict.INCONCLUSIVE
