@@ -43,7 +43,7 @@ from perfmod.withholding import place_of
 
 FOR_TRIALS: Final = 0.6
 """Share of the budget; the rest is for proofs."""
-_RUNS_OF_A_PROOF: Final = 10
+_RUNS_OF_A_PROOF: Final = 20
 """So long as so many first runs of the original, at least."""
 _WITHOUT_ORIGINAL: Final = 0.6
 """Share of the first proof's time that a second one is likely to take."""

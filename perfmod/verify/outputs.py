@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Final
 
+from attrs import define, field
+
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.runs import Runs
 from perfmod.verify.tensor_checks import Kind, compare_tensors
@@ -31,6 +33,7 @@ _OF_TIME: Final = re.compile(
 """Lines that tell how long something took, how fast it was, or how much memory it needed."""
 _SHOWN: Final = 1e-3
 """Relative difference of a printed figure to which rounding may have grown in some steps."""
+_TIMES_NOISE: Final = 2.0
 _EXACT: Final = frozenset({"int", "bool", "str"})
 _LONGEST: Final = 60
 
@@ -91,15 +94,17 @@ def compare_printed(runs: Runs[Trace]) -> list[Check]:
     own = [texts.original, *texts.repeats]
     if not texts.repeats or not any(map(_figures, texts.original)) or any(len(each) != len(own[0]) for each in own):
         return []
+    noise = _Noise()
     for place, (old, new) in enumerate(zip_longest(texts.original, texts.rewritten)):
         if old is None or new is None:
             lines = f"{len(texts.rewritten)} lines, and {len(texts.original)} in the original"
             return [Check(PRINTED, Verdict.INCONCLUSIVE, reason=f"it prints {lines}")]
         if _OF_TIME.search(old) or any(each[place] != old for each in own):
             continue
-        shaken = [each[place] for each in texts.perturbed if place < len(each)]
-        if not _alike(old, new, shaken):
-            reason = f"line {place + 1} of the output is {_short(new)}, and {_short(old)} in the original"
+        noise.note(old, [each[place] for each in texts.perturbed if place < len(each)])
+        if not _alike(old, new, noise):
+            given, usual = _short(new, old), _short(old, new)
+            reason = f"line {place + 1} of the output is {given}, and {usual} in the original"
             return [Check(PRINTED, Verdict.INCONCLUSIVE, reason=reason)]
     return [Check(PRINTED, Verdict.PROVEN)]
 
@@ -110,25 +115,57 @@ def figures_by_line(printed: str) -> dict[str, list[list[float]]]:
     for line in printed.splitlines():
         figures = _figures(line)
         if figures and not _OF_TIME.search(line):
-            found.setdefault(_NUMBER.sub("#", line.strip()), []).append([float(figure) for figure in figures])
+            found.setdefault(_reads(line.strip()), []).append([float(figure) for figure in figures])
     return found
 
 
-def _alike(old: str, new: str, shaken: Sequence[str]) -> bool:
+@define
+class _Noise:
+    """How far the original's figures move under noise: those of the last line, and by what share at most so far.
+
+    Differences grow from line to line, and not evenly. Lines with as many figures are lines of one kind here: what
+    else they read may be a bar that grows as well.
+    """
+
+    _moved: Sequence[float] = ()
+    _reach: dict[int, list[float]] = field(factory=dict)
+
+    def note(self, line: str, shaken: Sequence[str]) -> None:
+        """The next line of the original, and what its runs with noise print there."""
+        own = [float(figure) for figure in _figures(line)]
+        others = [[float(figure) for figure in _figures(each)] for each in shaken if _reads(each) == _reads(line)]
+        self._moved = [
+            max((abs(each[at] - value) for each in others if math.isfinite(each[at] - value)), default=0.0)
+            for at, value in enumerate(own)
+        ]
+        shares = [moved / abs(value) if value else 0.0 for moved, value in zip(self._moved, own, strict=True)]
+        before = self._reach.setdefault(len(own), shares)
+        self._reach[len(own)] = [max(each) for each in zip(before, shares, strict=True)]
+
+    def of(self, at: int, value: float) -> float:
+        """By how much noise may move a figure of that line."""
+        return max(self._moved[at], self._reach[len(self._moved)][at] * abs(value))
+
+
+def _alike(old: str, new: str, noise: _Noise) -> bool:
     """Whether two lines say the same but for a rounding."""
     if old == new:
         return True
-    if _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
+    if _reads(old) != _reads(new):
         return False
-    others = [_figures(each) for each in shaken if _NUMBER.sub("#", each) == _NUMBER.sub("#", old)]
-    for place, (one, other) in enumerate(zip(_figures(old), _figures(new), strict=True)):
+    for at, (one, other) in enumerate(zip(_figures(old), _figures(new), strict=True)):
         if one == other:
             continue
-        moved = max((abs(float(each[place]) - float(one)) for each in others), default=0.0)
-        allowed = max(_SHOWN * abs(float(one)), 2.0 * moved) + 1.01 * _unit(one)
-        if not abs(float(other) - float(one)) <= allowed:
+        value = float(one)
+        allowed = max(_SHOWN * abs(value), _TIMES_NOISE * noise.of(at, value)) + 1.01 * _unit(one)
+        if not abs(float(other) - value) <= allowed:
             return False
     return True
+
+
+def _reads(line: str) -> str:
+    """What a line reads without its figures."""
+    return _NUMBER.sub("#", line)
 
 
 def _figures(line: str) -> list[str]:
@@ -142,5 +179,13 @@ def _unit(figure: str) -> float:
     return 10.0 ** (int(exponent or 0) - len(behind)) if point else 0.0
 
 
-def _short(line: str) -> str:
-    return repr(line.strip() if len(line) <= _LONGEST else f"{line.strip()[:_LONGEST]}...")
+def _short(line: str, other: str) -> str:
+    """A line, or the part of a long one in which it differs from another one."""
+    line = line.strip()
+    if len(line) <= _LONGEST:
+        return repr(line)
+    pairs = zip(line, other.strip(), strict=False)
+    same = next((at for at, (one, another) in enumerate(pairs) if one != another), 0)
+    first = max(0, min(same - _LONGEST // 2, len(line) - _LONGEST))
+    end = first + _LONGEST
+    return repr(f"{'...' if first else ''}{line[first:end]}{'...' if end < len(line) else ''}")

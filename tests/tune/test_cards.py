@@ -88,7 +88,7 @@ class Lab:
 
     def _ran(self, side: str, slow: float) -> Ran:
         seconds = slow * (2.0 if side == "original" else 1.0)
-        return Ran(None, ({"window_steps": 10, "window_seconds": seconds, "recompiled_in_window": 0,
+        return Ran(None, ({"window_steps": 10, "window_ms": [100.0 * seconds], "recompiled_in_window": 0,
                            "compile_seconds": 0.0, "peak_reserved_mib": 1.0},))  # fmt: skip
 
 

@@ -80,6 +80,24 @@ def test_what_the_original_does_not_repeat_says_nothing() -> None:
     assert printed(["worst 3.25"], ["worst 4.25"], shaken=["worst 2.25"]) == Check("printed figures", Verdict.PROVEN)
 
 
+@pytest.mark.parametrize(("last", "verdict"), [("1.10", Verdict.PROVEN), ("1.30", Verdict.INCONCLUSIVE)])
+def test_noise_that_has_moved_a_figure_once_may_move_it_later(last: str, verdict: Verdict) -> None:
+    row = printed(
+        ["[*->..]1.00", "[**->.]1.00"], ["[*->..]1.00", f"[**->.]{last}"], shaken=["[*->..]1.10", "[**->.]1.00"]
+    )
+    assert row is not None
+    assert row.verdict is verdict
+
+
+def test_of_a_long_line_the_part_is_shown_that_differs() -> None:
+    bar = "*" * 80
+    row = printed([f"{bar} loss 1.0 {bar}", "x 1"], [f"{bar} loss 2.0 {bar}", "x 1"])
+    assert row is not None
+    assert " loss 2.0 *" in row.reason
+    assert " loss 1.0 *" in row.reason
+    assert row.reason.count("...") == 4
+
+
 def test_lines_that_are_missing_are_not_proven() -> None:
     row = printed(["loss 1.0", "loss 2.0"], ["loss 1.0"])
     assert row is not None

@@ -96,6 +96,7 @@ def test_the_window_is_as_long_as_the_job_says(tmp_path: Path) -> None:
     record = child.record
     assert (record["ended"], child.status, child.stdout) == ("steps", 0, "")
     assert record["window_steps"] == len(record["step_ms"]) >= 20
+    assert record["window_ms"] == [pytest.approx(1000 * record["window_seconds"] / record["window_steps"])]
     assert record["window_seconds"] >= 0.1
     assert sum(record["step_ms"]) / 1000 == pytest.approx(record["window_seconds"], rel=0.02)
     assert all(2.0 <= step < 1000 for step in record["step_ms"])

@@ -135,6 +135,7 @@ class Timing(Observer):
             "step_ms": step_ms,
             "window_seconds": sum(window.seconds for window in windows),
             "window_steps": steps,
+            "window_ms": [1000.0 * window.seconds / (window.last - window.first) for window in windows],
             "warmup_steps": self._clock.ticks - steps,
             "first_step_seconds": self._first_step_seconds,
             "compile_seconds": self._compiled.seconds,
