@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,16 @@ from typing import Any
 from attrs import frozen
 from markdown import ratio, table_row
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PINNING = RESULTS / "pinning_h200.json"
 REFERENCE = RESULTS / "verify_reference_h200.json"
+PUBLIC_SCRIPTS = ROOT / "benchmarks" / "public_scripts.toml"
 
 
 @frozen
@@ -35,6 +43,8 @@ SOURCES = (
     Source(RESULTS / "verify_public_h200.json", "python benchmarks/verify_public.py --quick"),
     Source(RESULTS / "apply_public_h100.json", "python benchmarks/verify_public.py --apply --quick"),
 )
+TUNED = Source(RESULTS / "tune_public_h200.json", "python benchmarks/tune_public.py --sources DIR")
+"""Stacks that `perfmod tune` proved; those by hand are nothing to a rule."""
 
 
 @frozen
@@ -68,7 +78,29 @@ def gains() -> dict[str, list[Gain]]:
         for row in measured.get("verifications") or measured["scripts"]:
             for gain in _gains_of(row, source):
                 found.setdefault(gain.code, []).append(gain)
+    for gain in _of_stacks():
+        found.setdefault(gain.code, []).append(gain)
     return found
+
+
+def _of_stacks() -> Iterator[Gain]:
+    """What the stacks gained that tune proved, for each rule in them."""
+    public = {row["name"]: row for row in tomllib.loads(PUBLIC_SCRIPTS.read_text("utf-8"))["script"]}
+    for row in json.loads(TUNED.result.read_text("utf-8"))["scripts"]:
+        if not row["best"]:
+            continue
+        best, known = row["offers"][row["best"]], public.get(row["name"])
+        codes = re.findall(r"PM\d{3}", best["stack"])
+        for code in codes:
+            yield Gain(
+                code=code,
+                script=_script({"script": row["name"]} if known is None else {**known, "script": known["path"]}),
+                rules=f"with {', '.join(other for other in codes if other != code)}",
+                step=ratio(best),
+                waits="",
+                machine=f"{row['gpu']}, torch {row['torch']}",
+                source=TUNED,
+            )
 
 
 def _gains_of(row: Mapping[str, Any], source: Source) -> Iterator[Gain]:

@@ -52,7 +52,8 @@ def render_seats(measured: Iterable[Mapping[str, Any]]) -> str:
         for row in run["rows"]:
             found = [each["verification"] for script in row["verdicts"].values() for each in script]
             proven = sum(each["verdict"] == "proven" for each in found)
-            where = {each["gpu"] for each in found if each["gpu"]} or {f"{run['seats']} stand-ins on the CPU"}
+            cards = f"{run['seats']} x " if run["seats"] > 1 else ""
+            where = {cards + each["gpu"] for each in found if each["gpu"]} or {f"{run['seats']} stand-ins on the CPU"}
             lines.append(
                 table_row(
                     _WAYS[row["way"]],
@@ -65,7 +66,7 @@ def render_seats(measured: Iterable[Mapping[str, Any]]) -> str:
             )
     if len(lines) == len(("head", "rule")):
         return ""
-    told = "Scripts are verified through ZOO.toml one after the other on the card, while other projects are analysed."
+    told = "Scripts are verified through ZOO.toml, one at a time on each card, while other projects are analysed."
     return "\n\n".join([told, "\n".join(lines), "Measured by `python benchmarks/migrate_seats.py`."])
 
 

@@ -38,7 +38,7 @@ def render_tuned() -> str:
     source = TUNED.relative_to(ROOT).as_posix()
     origin = (
         f"Measured by `python benchmarks/tune_public.py`, each row at the commit that [`{source}`]({source}) names "
-        "with it: what was mended or added since, such as recorded steps, is not in it."
+        "with it: what was mended or added since is not in it."
     )
     return "\n\n".join([setting, "\n".join(lines), origin])
 
