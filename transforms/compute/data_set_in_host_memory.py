@@ -41,9 +41,7 @@ known above the data set, and where tensors are not seen to be plain data: compu
 another order in memory.
 
 How large the data is does not show in the code, so whether it fits is an open question: `--unsafe`, or
-`assume = ["fits-on-the-device"]` for the project. On an H200, PyTorch's own VAE on MNIST trained 3.3 times as fast
-with an earlier form of this rewrite, PM106, PM202 and PM304 (docs/evidence.md); the present form was not run on a GPU
-yet.
+`assume = ["fits-on-the-device"]` for the project.
 """
 
 from __future__ import annotations
