@@ -26,8 +26,8 @@ def render_tuned() -> str:
     setting = (
         "Whole scripts under `perfmod tune`, next to what an expert made of them by hand, who did not know what "
         "perfmod writes: time of a step as written over that of the other one, all timed in turns in one run, "
-        f"on one {machine['gpu']} (torch {machine['torch']}). What tune offers is proven to be the same training; the "
-        "stacks by hand are not."
+        f"on one {machine['gpu']} (torch {machine['torch']}). *Recorded* by hand means that whole steps, up to ten of "
+        "them, are one CUDA graph. What tune offers is proven to be the same training; the stacks by hand are not."
     )
     columns = {name: title for name, title in _BY_HAND.items() if any(name in row for row in rows)}
     lines = [
