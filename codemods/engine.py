@@ -406,7 +406,8 @@ class _Rewriting:
         """Puts as many admitted findings into the texts as fit together; the others wait for the next round."""
         batch: list[_Admitted] = []
         edits: dict[str, list[Edit]] = defaultdict(list)
-        for each in found.admitted:
+        # What is replaced as a whole need not be improved before.
+        for each in sorted(found.admitted, key=lambda each: not self.rules[each.finding.code].comes_first):
             if all(
                 disjoint(self.texts[place].source.text, change.edits, edits[place])
                 for place, change in each.changes.items()

@@ -52,6 +52,8 @@ class Rule(ABC):
     references: ClassVar[tuple[str, ...]]
     changes_results: ClassVar[str]
     """The paragraph “When this changes results”."""
+    comes_first: ClassVar[bool] = False
+    """It replaces what other rules would improve: where their edits get in each other's way, theirs are not made."""
 
     @property
     def card(self) -> Card:

@@ -215,8 +215,8 @@ class Search:
         return min(good, key=lambda stack: stack.workers, default=fed)
 
     def _timed(self, stacks: Sequence[Stack], at_hand: bool) -> list[Trial]:
-        """The trials of stacks; each is timed once, if there is time."""
-        stacks = list(dict.fromkeys(stacks))
+        """The trials of stacks that write different code; each is timed once, if there is time."""
+        stacks = list(dict.fromkeys(map(self.space.effective, stacks)))
         new = [stack for stack in stacks if (stack, at_hand) not in self.trials and stack != Stack()]
         self._take(new, at_hand)
         for stack in new:
@@ -239,6 +239,7 @@ class Search:
             self.trials[key] = pooled(self.trials[key], trial) if key in self.trials else trial
 
     def _ratio(self, stack: Stack, at_hand: bool) -> float:
+        stack = self.space.effective(stack)
         return 1.0 if stack == Stack() else self._gain(self.trials[stack, at_hand])
 
     def _gain(self, trial: Trial) -> float:

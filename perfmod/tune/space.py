@@ -91,6 +91,10 @@ class Space:
             self._made[stack] = self._proposals(stack.parameters).restricted(stack.codes)
         return self._made[stack]
 
+    def effective(self, stack: Stack) -> Stack:
+        """A stack without the rules that write nothing in it, because another one replaces what they would improve."""
+        return stack.under(self.rewriting(stack).stack)
+
     def _proposals(self, parameters: Stack) -> Rewriting:
         if parameters == Stack():
             return self.usual

@@ -235,7 +235,7 @@ class _Tuner:
         for numerics in reversed(found):
             narrow = self._stacks[numerics] = search.preferred(narrow, found[numerics])
         for numerics in reversed(found):
-            self._stacks[numerics] = search.trimmed(self._stacks[numerics])
+            self._stacks[numerics] = space.effective(search.trimmed(self._stacks[numerics]))
         self._is_whole = not any(trial.reason == NO_TIME for trial in search.trials.values())
 
     def _prove(self, search: Search, space: Space) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from perfmod.transforms.finding import Numerics, Safety
 from perfmod.transforms.policy import Policy
 from perfmod.transforms.questions import Predicate
 
+GOLDENS = Path(__file__).resolve().parents[2] / "golden" / "data-set-in-host-memory"
 SCRIPT = """\
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -134,6 +136,18 @@ def test_no_batch_waits_for_the_device(default: str) -> None:
         finally:
             torch.cuda.set_sync_debug_mode("default")
     assert (x.tolist(), y.tolist()) == ([3.0, 1.0], [3, 1])
+
+
+@pytest.mark.parametrize("name", ["training_loop", "workers_and_pinned_memory"])
+def test_what_it_replaces_is_not_improved_before(name: str) -> None:
+    text = (GOLDENS / f"{name}.in.py").read_bytes()
+    codes = frozenset({"PM201", "PM202", "PM203", "PM204", "PM315"})
+    rules = [rule for rule in catalog.rules() if rule.code in codes]
+    choice = Choice(unsafe=True, opted_in=codes)
+    alone = rewrite(text, "train.py", [rule for rule in rules if rule.code == "PM315"], choice)
+    result = rewrite(text, "train.py", rules, choice)
+    assert {finding.code for finding in result.applied} == {"PM315"}
+    assert result.after == alone.after
 
 
 def test_nobody_can_see_whether_it_fits() -> None:

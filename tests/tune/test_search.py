@@ -36,6 +36,12 @@ class FakeSpace:
     harmless: frozenset[str] = frozenset({"PM106", "PM202"})
     feeding: frozenset[str] = FEEDING
     numbers: tuple[int, ...] = ()
+    instead: str = ""
+    """A rule that leaves nothing to write to those that feed the step."""
+
+    def effective(self, stack: Stack) -> Stack:
+        others = self.feeding - {self.instead} if self.instead in stack.codes else set()
+        return stack.under(stack.codes - others)
 
     def numerics(self, codes: Collection[str]) -> Numerics:
         return max((CLASSES[code] for code in codes), key=list(Numerics).index, default=Numerics.BITWISE)
@@ -178,6 +184,19 @@ def test_the_loader_is_judged_by_itself() -> None:
     # As fast as the others, and they cost more.
     alike = FakeBench(lambda stack, _: 10.0 if "PM201" in stack.codes else 40.0)
     assert search(space, alike).best(Numerics.BITWISE).workers == 2
+
+
+def test_what_another_rule_replaces_is_neither_timed_nor_named() -> None:
+    def cost(stack: Stack, _: bool) -> float:
+        assert not {"PM201", "PM304"} <= stack.codes
+        return 10.0 if "PM304" in stack.codes else 20.0 if "PM201" in stack.codes else 40.0
+
+    bench = FakeBench(cost)
+    space = FakeSpace(("PM201", "PM304"), feeding=frozenset({"PM201", "PM304"}), instead="PM304")
+    found = space.effective(search(space, bench, Bound.LOADER).best(Numerics.ROUNDING))
+    assert found.codes == {"PM304"}
+    # Without the other one, it is tried.
+    assert (Stack.of({"PM201"}), False) in bench.asked
 
 
 def test_a_starved_step_is_fed_before_its_time_is_spent_otherwise() -> None:

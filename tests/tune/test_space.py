@@ -79,3 +79,5 @@ def test_a_data_set_on_the_device_is_judged_with_the_loader(tmp_path: Path) -> N
     assert b"data = TensorDataset(torch.randn(80, 4).to(device), torch.randn(80, 3).to(device))\n" in made
     assert b"pin_memory=True" not in made
     assert b"num_workers" not in made
+    assert found.effective(Stack.of(("PM201", "PM202", "PM315"))) == Stack.of({"PM315"})
+    assert found.effective(Stack.of(("PM201", "PM202"))) == Stack.of(("PM201", "PM202"))

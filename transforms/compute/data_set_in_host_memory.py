@@ -75,6 +75,7 @@ class DataSetInHostMemory(Rule):
     safety = Safety.OPT_IN
     min_torch = "1.2"
     status = Status.PREVIEW
+    comes_first = True
     triggers = frozenset({"TensorDataset"}) | HELD_IN_MEMORY
     references = (
         "https://docs.pytorch.org/docs/stable/data.html#dataloader-collate-fn",
