@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import forked_python
 import pytest
 
 from perfmod.migrate.sandbox import can_isolate
@@ -28,7 +29,7 @@ WHO = {
 
 
 def perfmod(cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "perfmod", "migrate", *arguments]
+    command = [forked_python.perfmod(), "-m", "perfmod", "migrate", *arguments]
     return subprocess.run(command, cwd=cwd, env={**os.environ, **WHO}, capture_output=True, text=True, timeout=120)
 
 
