@@ -77,6 +77,11 @@ def opened(browser: Browser, folder: Path, request: pytest.FixtureRequest) -> It
     assert wrong == []
 
 
+def unfold(page: Page) -> None:
+    """Open all that can be folded."""
+    page.locator("details").evaluate_all("all => all.forEach(element => { element.open = true; })")
+
+
 def background(page: Page) -> str:
     return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
 
@@ -95,8 +100,7 @@ def background(page: Page) -> str:
     indirect=True,
 )
 def test_only_what_is_wide_scrolls(opened: Page) -> None:
-    for details in opened.locator("details").all():
-        details.evaluate("element => { element.open = true; }")
+    unfold(opened)
     assert opened.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     assert opened.evaluate("document.body.scrollWidth - innerWidth") <= 0
 
@@ -112,8 +116,7 @@ def test_only_what_is_wide_scrolls(opened: Page) -> None:
     ids=lambda asked: f"{asked['name']}-{asked['scheme']}",
 )
 def test_contrast_of_every_text(opened: Page) -> None:
-    for details in opened.locator("details").all():
-        details.evaluate("element => { element.open = true; }")
+    unfold(opened)
     contrasts = opened.evaluate(CONTRASTS)
     assert len(contrasts) > 40
     assert [pair for pair in contrasts if pair[0] < 4.5] == []
