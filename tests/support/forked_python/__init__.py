@@ -37,9 +37,11 @@ def python() -> str:
 def perfmod() -> str:
     """The executable for `-m perfmod` and `-m cli_fakes`, without a terminal that is in charge of them.
 
+    What they start by their own executable is forked in the same way.
+
     For tests of what a command says and writes; what starts or kills processes is tested by a Python of its own.
     """
-    return _executable("perfmod", "perfmod", "cli_fakes")
+    return _executable("perfmod", "perfmod", "cli_fakes", "perfmod.migrate.work")
 
 
 @functools.cache

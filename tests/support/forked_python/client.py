@@ -29,12 +29,15 @@ def main(real: str, address: str, modules: tuple[str, ...]) -> None:
     if arguments[:1] == ["-u"]:  # so `torchrun` starts its processes
         del arguments[0]
         os.environ["PYTHONUNBUFFERED"] = "1"
-    if not _can_be_forked(arguments, modules):
+    # A piece of work of `migrate` is called so; it takes itself off the path.
+    called = arguments[1:] if modules and arguments[:1] == ["-P"] else arguments
+    if not _can_be_forked(called, modules):
         os.execv(real, [real, *arguments])
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
         call = {
-            "arguments": arguments,
+            "executable": sys.argv[0] if modules else real,
+            "arguments": called,
             "cwd": os.getcwd(),  # noqa: PTH109, starts faster without pathlib
             "environment": dict(os.environ),
             "cores": sorted(os.sched_getaffinity(0)),

@@ -36,8 +36,8 @@ def import_torch() -> None:
 
 def import_perfmod() -> None:
     """The command line with all rules."""
-    for name in ("perfmod.applying", "perfmod.asking", "perfmod.cli.main", "perfmod.review.session"):
-        importlib.import_module(name)
+    for name in ("applying", "asking", "cli.main", "migrate.analysis", "migrate.branching", "review.session"):
+        importlib.import_module(f"perfmod.{name}")
     importlib.import_module("perfmod.codemods.catalog").rules()
 
 
@@ -110,7 +110,7 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     os.environ.update(environment)
     os.chdir(call["cwd"])
     os.sched_setaffinity(0, call["cores"])
-    sys.argv = call["arguments"]
+    sys.executable, sys.argv = call["executable"], call["arguments"]
     search = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     first = call["cwd"] if script == "-m" else os.path.dirname(os.path.realpath(script))  # noqa: PTH120
     sys.path[:] = [first, *search, *library]
