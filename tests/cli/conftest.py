@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import cli_fakes
+import forked_python
 import pytest
 from cli_fakes.running import Ran, Run, RunProcess, Write
 
@@ -70,7 +71,7 @@ def perfmod_process(project: Path) -> RunProcess:
 
     def invoke(*arguments: str, stdin: bytes = b"", **environment: str) -> Ran:
         done = subprocess.run(
-            [sys.executable, "-m", "cli_fakes", *arguments],
+            [forked_python.perfmod(), "-m", "cli_fakes", *arguments],
             input=stdin,
             capture_output=True,
             cwd=project,

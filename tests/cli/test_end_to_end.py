@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_python
 import pytest
 from cli_fakes.running import Ran, Write
 
@@ -15,9 +16,9 @@ from perfmod.errors import ExitCode
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def perfmod_itself(*arguments: str) -> Ran:
+def perfmod_itself(*arguments: str, python: str = sys.executable) -> Ran:
     """Runs `perfmod` as it is installed."""
-    done = subprocess.run([sys.executable, "-m", "perfmod", *arguments], capture_output=True, check=False)
+    done = subprocess.run([python, "-m", "perfmod", *arguments], capture_output=True, check=False)
     return Ran(done.returncode, done.stdout, done.stderr.decode())
 
 
@@ -86,7 +87,7 @@ def test_workers_of_a_configuration(write: Write) -> None:
     write("outputs/train.yaml", "num_workers: 4\n")
 
     def advice() -> list[str]:
-        ran = perfmod_itself("check", "src", "-v", "--select", "PM201")
+        ran = perfmod_itself("check", "src", "-v", "--select", "PM201", python=forked_python.perfmod())
         assert ran.code == ExitCode.OK
         return [line.strip() for line in ran.out.decode().splitlines()[1::2]]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import cli_fakes
+import forked_python
 import pytest
 from cli_fakes.running import Run, RunProcess, Write
 
@@ -117,7 +117,7 @@ for batch in range(10):
     optimizer.step()
 """
     (tmp_path / "train.py").write_text(script)
-    command = [sys.executable, "-m", "perfmod", "apply", "train.py", "--dry-run"]
+    command = [forked_python.perfmod(), "-m", "perfmod", "apply", "train.py", "--dry-run"]
     first = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     (line,) = [line for line in first.stderr.splitlines() if "--preset" in line]
     assert line.endswith(" on request: `perfmod apply train.py --preset fast` applies them")

@@ -10,10 +10,10 @@ import pty
 import re
 import struct
 import subprocess
-import sys
 import termios
 from pathlib import Path
 
+import forked_python
 import pytest
 from cli_fakes.running import RunProcess, Write
 from rich.console import Console
@@ -31,7 +31,7 @@ def on_terminal(project: Path, *arguments: str, width: int = 60, **environment: 
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     variables = {**os.environ, "TERM": "xterm-256color", **environment}
     variables.pop("COLUMNS", None)
-    command = [sys.executable, "-m", "cli_fakes", *arguments]
+    command = [forked_python.perfmod(), "-m", "cli_fakes", *arguments]
     shown = b""
     with subprocess.Popen(
         command, cwd=project, env=variables, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower

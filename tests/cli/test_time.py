@@ -19,8 +19,8 @@ from perfmod.errors import ExitCode
 FILLER = "# " + "x" * 300_000
 """So much that processes are started for it."""
 BUSY = "torch_busy()\n"
-LIMIT = ("--time-limit", "1.5")
-ALONE = "not analysed: it needs more than 1.5 s; raise --time-limit"
+LIMIT = ("--time-limit", "0.5")
+ALONE = "not analysed: it needs more than 0.5 s; raise --time-limit"
 
 
 @pytest.mark.exhaustive
@@ -85,7 +85,7 @@ def test_a_file_that_takes_too_long_is_left(write: Write, perfmod_process: RunPr
     assert [line.partition(":")[0] for line in ran.out.decode().splitlines()] == ["a.py", "c.py"]
     assert ran.err.splitlines() == [
         f"b.py: skipped: {ALONE}",
-        "2 rewrites in 2 of 3 files; `perfmod apply . --time-limit 1.5` makes them",
+        "2 rewrites in 2 of 3 files; `perfmod apply . --time-limit 0.5` makes them",
         "1 file skipped",
     ]
 
@@ -118,7 +118,7 @@ def test_files_that_are_read_together_are_left_together(write: Write, perfmod: R
     write("notes.py", "x = 1\n")
     write("other.py", "torch_slow()\n")
     ran = perfmod("apply", "train.py", "other.py", *LIMIT)
-    reason = "not analysed: 2 files that belong together need more than 1.5 s; raise --time-limit"
+    reason = "not analysed: 2 files that belong together need more than 0.5 s; raise --time-limit"
     assert ran.code == ExitCode.FAILED
     assert ran.err.splitlines() == [
         "other.py:1:1: PM901 slow-call: a slow call",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import sys
 from pathlib import Path
 
+import forked_python
 import pytest
 from golden_harness.golden import goldens
 
@@ -21,7 +21,7 @@ SAMPLE = [golden for golden in goldens() if golden.head.change][::29]
 
 def perfmod(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     chosen = ("--isolated", "--unsafe", "--low-impact", "--extend-select", "PM203")
-    command = [sys.executable, "-m", "perfmod", "check", ".", *chosen, *arguments]
+    command = [forked_python.perfmod(), "-m", "perfmod", "check", ".", *chosen, *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

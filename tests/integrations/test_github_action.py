@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import forked_python
 import pytest
 import yaml
 from attrs import frozen
@@ -175,7 +176,7 @@ class Job:
     def applied(self, *arguments: str) -> dict[str, str]:
         """What `perfmod apply` writes into files of the head."""
         self.git(self.origin, "checkout", "-q", "--detach", self.head)
-        command = [sys.executable, "-m", "perfmod", "apply", "--no-cache", *arguments]
+        command = [forked_python.perfmod(), "-m", "perfmod", "apply", "--no-cache", *arguments]
         environment = os.environ | {"PERFMOD_STATE_DIR": str(self.folder / "state")}
         subprocess.run(command, cwd=self.origin, check=True, capture_output=True, env=environment)
         return {path: (self.origin / path).read_bytes().decode() for path in arguments if path in HEAD}

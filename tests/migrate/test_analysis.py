@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import forked_python
 import notebooks
 import pytest
 from attrs import evolve
@@ -146,7 +146,8 @@ def clone(project: Path, place: Path) -> Path:
 
 def perfmod(cwd: Path, *arguments: str) -> bytes:
     """What the command prints in a project; files that are no Python are no mistake of it."""
-    done = subprocess.run([sys.executable, "-m", "perfmod", *arguments], cwd=cwd, capture_output=True, check=False)
+    command = [forked_python.perfmod(), "-m", "perfmod", *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, check=False)
     assert done.returncode in (0, 3), done.stderr
     return done.stdout
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import branch_making
+import forked_python
 import pytest
 from branch_making import FILES, changes, head, hook, make, request, snapshot, soil, trees
 from repositories import PLAIN, git
@@ -510,7 +511,7 @@ def test_the_same_as_git_am(repository: Path, folder: Path, tmp_path: Path) -> N
     clone, mails = tmp_path / "clone", tmp_path / "mails"
     git(tmp_path, "clone", "-q", str(repository), str(clone))
     options = ("--low-impact", "--patch-series", str(mails), "--by", "file")
-    series = [sys.executable, "-m", "perfmod", "apply", ".", *options]
+    series = [forked_python.perfmod(), "-m", "perfmod", "apply", ".", *options]
     environment = {**os.environ, "PERFMOD_STATE_DIR": str(tmp_path), "PERFMOD_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run(series, cwd=clone, env=environment, check=True, capture_output=True)
     git(clone, "am", "-q", "--keep-cr", *map(str, sorted(mails.glob("*.patch"))))

@@ -26,11 +26,18 @@ from perfmod.migrate.jobs import LOG, OUT, RESULT, Done, Ending, Job
 from perfmod.migrate.results import Analysis, Cause, Outcome, Refused
 from perfmod.migrate.work import read_result
 from perfmod.seats import divided, gpus_of_this_machine
+from perfmod.verify import family
 
 
 @pytest.fixture(autouse=True)
 def _stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
     migrate_jobs.use_stand_ins(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes that ignore SIGTERM are killed sooner than users' are."""
+    monkeypatch.setattr(family, "GRACE", 0.5)
 
 
 def run(job: Job) -> Done:

@@ -361,15 +361,24 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("campaigns")
-    for name, campaign in {
-        "plain": campaigns.campaign(),
-        "hostile": campaigns.hostile(),
-        "empty": campaigns.campaign(()),
-        "many": campaigns.many(MANY),
-    }.items():
-        (folder / f"{name}.html").write_bytes(render_html(campaign))
-    return folder
+    """Where the pages lie that have been asked for."""
+    return tmp_path_factory.mktemp("campaigns")
+
+
+PAGES = {
+    "plain": campaigns.campaign,
+    "hostile": campaigns.hostile,
+    "empty": lambda: campaigns.campaign(()),
+    "many": lambda: campaigns.many(MANY),
+}
+
+
+def address_of(folder: Path, name: str) -> str:
+    """Of a page, which is made where nobody has asked for it yet."""
+    file = folder / f"{name}.html"
+    if not file.exists():
+        file.write_bytes(render_html(PAGES[name]()))
+    return file.as_uri()
 
 
 @pytest.fixture
@@ -381,7 +390,7 @@ def opened(browser: Browser, folder: Path, request: pytest.FixtureRequest) -> It
     )
     page = context.new_page()
     wrong: list[str] = []
-    address = (folder / f"{asked['name']}.html").as_uri()
+    address = address_of(folder, asked["name"])
     page.on("console", lambda message: wrong.append(message.text))
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
@@ -505,7 +514,7 @@ def test_hostile_text_does_nothing_and_leads_nowhere(opened: Page, folder: Path)
 @needs_browser
 def test_the_policy_forbids_what_is_not_the_pages_own(browser: Browser, folder: Path) -> None:
     page = browser.new_page()
-    page.goto((folder / "hostile.html").as_uri())
+    page.goto(address_of(folder, "hostile"))
     refused = page.evaluate("""async () => {
       const found = [];
       document.addEventListener("securitypolicyviolation", event => found.push(event.effectiveDirective));

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import forked_python
 import notebooks
 import psutil
 import pytest
@@ -711,7 +712,7 @@ def test_what_is_no_snapshot(tmp_path: Path) -> None:
 def told(folder: Path, cache: Path, *command: str) -> dict[str, Any]:
     """What perfmod says about a project, run in a process of its own."""
     done = subprocess.run(
-        [sys.executable, "-m", "perfmod", *command, "--output-format", "json", "--low-impact", "."],
+        [forked_python.perfmod(), "-m", "perfmod", *command, "--output-format", "json", "--low-impact", "."],
         cwd=folder,
         env={**os.environ, "PERFMOD_CACHE_DIR": str(cache), "PERFMOD_STATE_DIR": str(cache / "state")},
         capture_output=True,

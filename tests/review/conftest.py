@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import forked_python
 import pexpect
 import pytest
 from review_terminal import PROMPT, spawned
@@ -97,7 +97,7 @@ def perfmod(project: Path) -> Perfmod:
     """Runs `perfmod` in the project, or in a folder of it; answers for `review` come from `answers`."""
 
     def invoke(*arguments: str, answers: str = "", cwd: Path = project) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perfmod", *arguments]
+        command = [forked_python.perfmod(), "-m", "perfmod", *arguments]
         return subprocess.run(
             command, cwd=cwd, input=answers, capture_output=True, text=True, check=False, timeout=120, env=os.environ
         )
@@ -110,8 +110,8 @@ def start(project: Path) -> Iterator[Callable[..., pexpect.spawn[str]]]:
     """Starts `perfmod review` in a terminal, and waits for its first question."""
     children = []
 
-    def begin(*arguments: str, asks: bool = True) -> pexpect.spawn[str]:
-        child = spawned(project, *arguments)
+    def begin(*arguments: str, asks: bool = True, python: str = "") -> pexpect.spawn[str]:
+        child = spawned(project, *arguments, python=python)
         children.append(child)
         if asks:
             child.expect(PROMPT)

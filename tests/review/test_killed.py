@@ -88,7 +88,7 @@ def test_a_terminal_that_is_killed(project: Path, many: list[str], start: Start)
     draw = random.Random(30)
     told: list[str] = []
     for turn in range(KILLS):
-        child = start(".", "--select", "PM106")
+        child = start(".", "--select", "PM106", python=sys.executable)
         shown = asked(child)
         assert shown == many[len(decided(project))]
         for _ in range(draw.randrange(3)):

@@ -7,13 +7,13 @@ import json
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import forked_python
 from attrs import frozen
 
 
@@ -58,7 +58,7 @@ class Served:
 @contextmanager
 def serving(project: Path, *arguments: str) -> Iterator[Served]:
     """The server of a project."""
-    command = [sys.executable, "-u", "-m", "perfmod", "review", ".", "--serve", *arguments]
+    command = [forked_python.perfmod(), "-u", "-m", "perfmod", "review", ".", "--serve", *arguments]
     with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().split()[0])

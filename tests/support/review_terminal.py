@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
+import forked_python
 import pexpect
 
 PROMPT = r"\((\d+)/(\d+)\) accept (?:this|these \d+) \[[^\]]+\]\? "
 
 
-def spawned(project: Path, *arguments: str) -> pexpect.spawn[str]:
-    """A review that starts, of the project or of what is named."""
+def spawned(project: Path, *arguments: str, python: str = "") -> pexpect.spawn[str]:
+    """A review that starts, of the project or of what is named; `python` runs it where it is to be killed at once."""
     command = ["-m", "perfmod", "review", *(arguments or (".",))]
-    return pexpect.spawn(sys.executable, command, cwd=str(project), encoding="utf-8", dimensions=(24, 80), timeout=60)
+    python = python or forked_python.perfmod()
+    return pexpect.spawn(python, command, cwd=str(project), encoding="utf-8", dimensions=(24, 80), timeout=60)
 
 
 def plain(text: str) -> str:

@@ -23,18 +23,21 @@ FOLLOWED = {
 """Variables that the server follows, and the only value for which it does."""
 
 
-def main(real: str, address: str) -> None:
-    """Run the script behind `address`, or else by the `real` Python."""
+def main(real: str, address: str, modules: tuple[str, ...]) -> None:
+    """Run the script or one of the modules behind `address`, or else by the `real` Python."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["-u"]:  # so `torchrun` starts its processes
         del arguments[0]
         os.environ["PYTHONUNBUFFERED"] = "1"
-    if not arguments or arguments[0].startswith("-") or not _can_be_forked(dict(os.environ)):
+    # A piece of work of `migrate` is called so; it takes itself off the path.
+    called = arguments[1:] if modules and arguments[:1] == ["-P"] else arguments
+    if not _can_be_forked(called, modules):
         os.execv(real, [real, *arguments])
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
         call = {
-            "arguments": arguments,
+            "executable": sys.argv[0] if modules else real,
+            "arguments": called,
             "cwd": os.getcwd(),  # noqa: PTH109, starts faster without pathlib
             "environment": dict(os.environ),
             "cores": sorted(os.sched_getaffinity(0)),
@@ -52,8 +55,12 @@ def main(real: str, address: str) -> None:
     os._exit(status)
 
 
-def _can_be_forked(environment: dict[str, str]) -> bool:
-    if environment.get("OMP_NUM_THREADS") != "1":
+def _can_be_forked(arguments: list[str], modules: tuple[str, ...]) -> bool:
+    """Whether it is a script, or one of the `modules` where there are some, and the server follows its environment."""
+    if modules:
+        if arguments[:1] != ["-m"] or arguments[1] not in modules:
+            return False
+    elif not arguments or arguments[0].startswith("-") or os.environ.get("OMP_NUM_THREADS") != "1":
         return False
-    read = {name: value for name, value in environment.items() if name.startswith(READ_AT_IMPORT)}
+    read = {name: value for name, value in os.environ.items() if name.startswith(READ_AT_IMPORT)}
     return all(name in FOLLOWED and FOLLOWED[name] in (None, value) for name, value in read.items())

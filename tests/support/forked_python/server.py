@@ -1,4 +1,7 @@
-"""The process behind `forked_python`: imports torch, and forks for each script. `server.py SOCKET PARENT`."""
+"""The process behind `forked_python`: imports torch or perfmod, and forks for each call.
+
+`server.py SOCKET PARENT WHAT`, where WHAT is one of `IMPORTS`.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import importlib
 import json
 import multiprocessing.process
 import os
+import runpy
 import selectors
 import signal
 import socket
@@ -20,10 +24,24 @@ import warnings
 from contextlib import suppress
 from typing import Any, NoReturn
 
-import numpy as np
-import torch
-import torch._dynamo  # the first optimizer imports it
-import torch.utils.data
+
+def import_torch() -> None:
+    """All that a training imports, up to the first step of an optimizer."""
+    import torch
+    import torch._dynamo  # the first optimizer imports it
+    import torch.utils.data
+
+    torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).zero_grad()
+
+
+def import_perfmod() -> None:
+    """The command line with all rules."""
+    for name in ("applying", "asking", "cli.main", "migrate.analysis", "migrate.branching", "review.session"):
+        importlib.import_module(f"perfmod.{name}")
+    importlib.import_module("perfmod.codemods.catalog").rules()
+
+
+IMPORTS = {"torch": import_torch, "perfmod": import_perfmod}
 
 
 def serve(address: str, parent: int) -> tuple[dict[str, Any], list[int]]:
@@ -80,7 +98,7 @@ def _received(caller: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def become(call: dict[str, Any], streams: list[int], library: list[str]) -> types.ModuleType:
-    """Make this process the one of the call; returns the module in which the script is to run."""
+    """Make this process the one of the call; returns the module in which its script is to run."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 256)
@@ -92,15 +110,17 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
     os.environ.update(environment)
     os.chdir(call["cwd"])
     os.sched_setaffinity(0, call["cores"])
-    sys.argv = call["arguments"]
+    sys.executable, sys.argv = call["executable"], call["arguments"]
     search = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    sys.path[:] = [os.path.dirname(os.path.realpath(script)), *search, *library]  # noqa: PTH120
+    first = call["cwd"] if script == "-m" else os.path.dirname(os.path.realpath(script))  # noqa: PTH120
+    sys.path[:] = [first, *search, *library]
     sys.path_importer_cache.clear()
     sys.dont_write_bytecode = bool(environment.get("PYTHONDONTWRITEBYTECODE"))
     sys.pycache_prefix = environment.get("PYTHONPYCACHEPREFIX")
     tempfile.tempdir = None
     multiprocessing.process.ORIGINAL_DIR = call["cwd"]  # type: ignore[attr-defined]
-    np.random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
     if environment.get("PYTHONUNBUFFERED"):
         sys.stdout.reconfigure(write_through=True)
     if environment.get("PYTHONFAULTHANDLER"):
@@ -120,8 +140,11 @@ def become(call: dict[str, Any], streams: list[int], library: list[str]) -> type
 def run(main: types.ModuleType) -> NoReturn:
     """Run the script and end, as Python does but without taking all modules down, which takes a second."""
     code: object = 0
-    script = str(main.__file__)
     try:
+        if sys.argv[0] == "-m":
+            del sys.argv[0]
+            runpy._run_module_as_main(sys.argv[0])  # type: ignore[attr-defined]  # as Python itself does
+        script = str(main.__file__)
         with open(script, "rb") as file:  # noqa: PTH123
             text = file.read()
         exec(compile(text, script, "exec"), vars(main))
@@ -143,6 +166,6 @@ def run(main: types.ModuleType) -> NoReturn:
 
 if __name__ == "__main__":
     sys.path.pop(0)
-    torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1).zero_grad()
+    IMPORTS[sys.argv[3]]()
     order, descriptors = serve(sys.argv[1], int(sys.argv[2]))
     run(become(order, descriptors, list(sys.path)))
