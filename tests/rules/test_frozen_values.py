@@ -9,7 +9,9 @@ from perfmod.codemods.engine import rewrite
 from perfmod.codemods.results import Choice
 
 SCRIPT = """\
+import os
 import random
+import settings_of_run
 import torch
 import torch.nn.functional as F
 from torch import nn, optim
@@ -110,6 +112,12 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
         (loop(front="model[0].requires_grad_(epoch > 1)"), "which parameters need gradients"),
         (loop(front="for p in model.parameters(): p.requires_grad = epoch > 1"), "which parameters need gradients"),
         (loop(front="optimizer.param_groups[0]['lr'] = 0.1 / (epoch + 1)"), RECORDED),
+        (loop(front="optimizer.state.clear()"), "`optimizer.state` may get other memory"),
+        (
+            loop(f"settings_of_run.weight * {PLAIN}", end="settings_of_run.weight /= 2"),
+            "`settings_of_run.weight`, which",
+        ),
+        (loop(f"float(os.environ['WEIGHT']) * {PLAIN}", end="os.environ['WEIGHT'] = '0.5'"), "`os.environ`, which"),
         (loop(front="model.train()"), RECORDED),
         (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
     ],

@@ -30,6 +30,7 @@ _CHANGES_LAYERS = tuple(
 """Functions that give a layer other hooks or parameters."""
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+_LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
 _DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
 
 
@@ -111,7 +112,8 @@ def _require_attributes_still(
     for part in own:
         for read in find_all(part, cst.Attribute):
             name = read.attr.value
-            if name not in changed or file.qualified(read) is not None or file.value(read.value).is_tensor:
+            of_library = (file.qualified(read) or "").startswith(_LIBRARIES)
+            if name not in changed or of_library or file.value(read.value).is_tensor:
                 continue
             value = file.value(read)
             is_called = isinstance(parent := file.tree.parent(read), cst.Call) and parent.func is read
@@ -159,6 +161,9 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
         raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
     if calls_method(node, "requires_grad_") and isinstance(node, cst.Call) and _is_of_model(file, owner(node)):
         raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
+    holder = node.value if isinstance(node, cst.Attribute) and node.attr.value == "state" else None
+    if holder is not None and file.value(holder).kind is Kind.OPTIMIZER:
+        raise NotRecorded(node, f"`{file.code(node)}` may get other memory than the step has")
     is_gradient = isinstance(node, cst.Attribute) and node.attr.value == "grad" and file.qualified(node) is None
     subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
     if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
