@@ -10,10 +10,11 @@ from attrs import frozen
 
 from perfmod.transforms.facts import anomaly
 from perfmod.transforms.facts.accelerators import records_graphs
-from perfmod.transforms.facts.calls import argument
+from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.rounds import runs_model
+from perfmod.transforms.facts.tracing import literal
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.source import Source
@@ -103,13 +104,27 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
     found: dict[cst.FunctionDef, None] = {}
     stack: list[cst.CSTNode] = [statement]
     while stack:
-        for call in find_in_scope(stack.pop(), cst.Call):
-            assert isinstance(call, cst.Call)
-            for function in (*file.values.calls.reached(call), *file.values.calls.handed(call)):
+        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript):
+            for function in _run_by(file, node):
                 if function not in found:
                     found[function] = None
                     stack.append(function.body)
     return list(found)
+
+
+def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+    """The functions in sight that a call runs, that a property is, or that gives an item."""
+    if isinstance(node, cst.Call):
+        yield from file.values.calls.reached(node)
+        yield from file.values.calls.handed(node)
+    elif isinstance(node, cst.Attribute) and file.qualified(node) is None:
+        own = file.classes.self_attribute(node)
+        cls = own[0] if own is not None else file.value(node.value).cls
+        method = cls.method(node.attr.value) if cls is not None else None
+        if method is not None and is_decorated(method, "property"):
+            yield method
+    elif isinstance(node, cst.Subscript) and (cls := file.value(node.value).cls) is not None:
+        yield from filter(None, [cls.method("__getitem__")])
 
 
 def _has_recorder(source: Source) -> bool:
@@ -135,12 +150,39 @@ def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attri
         return Obstacle(node, f"`{_short(file, node)}` waits for the device")
     if isinstance(node, (cst.Global, cst.Nonlocal)):
         return Obstacle(node, f"`{file.code(node)}` changes a value in Python")
+    if isinstance(node, cst.WithItem) and not _is_of_torch(file, node.item):
+        return Obstacle(node, f"`with {_short(file, node)}` would run its Python code only once")
     if isinstance(node, (cst.Yield, cst.Await)):
         return Obstacle(node, "a generator is no function of its tensors")
     for target in targets_of(node):
         if isinstance(target, cst.Attribute) and target not in outputs and not file.value(target.value).is_tensor:
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
+        if isinstance(target, cst.Subscript) and _is_number_kept(file, target):
+            return Obstacle(target, f"`{file.code(target)}` is changed in Python")
     return _obstacle_of_call(file, node) if isinstance(node, cst.Call) else None
+
+
+def _is_of_torch(file: FileFacts, manager: cst.BaseExpression) -> bool:
+    """Whether a context manager is one of torch, whose switches a recording takes over: `torch.autocast("cuda")`."""
+    made = [end.node for end in file.tracing.ends(manager)]
+    return bool(made) and all(
+        isinstance(each, cst.Call) and (file.qualified(each) or "").startswith(("torch.", "contextlib.nullcontext"))
+        for each in made
+    )
+
+
+def _is_number_kept(file: FileFacts, target: cst.Subscript) -> bool:
+    """Whether an item of a list or a dictionary that was there before is set: `stats["seen"] += len(x)`."""
+    is_text = (
+        isinstance(literal(cst.ensure_type(target.slice[0].slice, cst.Index).value), str) if _is_item(target) else False
+    )
+    holder = file.value(target.value)
+    is_container = is_text or holder.kind in (Kind.SEQUENCE, Kind.INSTANCE, Kind.OBJECT)
+    return is_container and not holder.is_tensor and _outlives(file, target.value)
+
+
+def _is_item(target: cst.Subscript) -> bool:
+    return len(target.slice) == 1 and isinstance(target.slice[0].slice, cst.Index)
 
 
 def targets_of(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -174,6 +216,8 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
     if not isinstance(call.func, cst.Attribute):
         return None
     method, owner = call.func.attr.value, call.func.value
+    if not name and _is_generator(file, owner):
+        return Obstacle(call, f"`{_short(file, call)}` draws on the host")
     if (
         method in _KEEPING
         and not name.startswith("torch.")
@@ -186,6 +230,12 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
     return None
 
 
+def _is_generator(file: FileFacts, owner: cst.BaseExpression) -> bool:
+    """Whether an object draws numbers on the host: `random.Random(0)`, `np.random.default_rng(0)`."""
+    made = (end.node for end in file.tracing.ends(owner) if not end.path)
+    return any(isinstance(each, cst.Call) and (file.qualified(each) or "").startswith(_HOST_NOISE) for each in made)
+
+
 def _is_empty(file: FileFacts, call: cst.Call) -> bool:
     """Whether an old constructor is given sizes and reserves memory on the device: `torch.cuda.FloatTensor(n, 100)`."""
     where = file.values.placement.device_of_types(file.values.placement.tensor_types(call.func))
@@ -194,11 +244,18 @@ def _is_empty(file: FileFacts, call: cst.Call) -> bool:
 
 
 def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
-    """Whether an object may have been there before the step."""
+    """Whether an object may have been there before the step: not where each run, or round, makes it."""
     around = file.tree.function(owner)
-    if not isinstance(owner, cst.Name) or around is None:
+    if not isinstance(owner, cst.Name):
         return True
-    return any(d.scope is not around or isinstance(d.node, cst.Param) for d in file.flow.definitions(owner))
+    loops = file.tree.loops(owner)
+    return any(
+        isinstance(d.node, cst.Param)
+        or (d.scope is not around and around is not None)
+        or not set(loops) <= set(file.tree.loops(d.node))
+        or (around is None and not loops)
+        for d in file.flow.definitions(owner)
+    )
 
 
 def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._frozen_values import require_still
 from perfmod.transforms.compute._recordable import RECORDER, obstacle_of_files
+from perfmod.transforms.compute._step_edits import step_place
 from perfmod.transforms.compute._step_gradients import (
     beyond,
     border_of,
@@ -17,7 +19,6 @@ from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Parts,
     Round,
-    changed_attribute,
     core_lines,
     optimizer_calls,
     owner,
@@ -63,9 +64,7 @@ def recordable_step(file: FileFacts, loop: Round) -> RecordableStep:
     border = border_of(file, loop)
     found = parts(file, loop, border.core if border else core_lines(file, loop))
     require_nothing_trained_elsewhere(file, found)
-    changed = changed_attribute(file, found)
-    if changed is not None:
-        raise changed
+    require_still(file, found, step_place(file, found))
     if border:
         found = beyond(file, found, border)
     else:

@@ -10,7 +10,7 @@ import libcst as cst
 from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import parameters
+from perfmod.transforms.facts.flow import Definition, parameters
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import statement_start
 
@@ -31,7 +31,7 @@ def step_place(file: FileFacts, found: Parts) -> Round:
     scope = found.loop if isinstance(found.loop, cst.FunctionDef) else file.tree.scope(found.loop)
     is_outer = isinstance(scope, cst.FunctionDef) and isinstance(file.tree.parent(scope), cst.Module)
     own = [d for d in found.closed if file.is_own(d.node)]  # the others are imported
-    if is_outer and all(d.scope is file.tree.module and file.comes_before(d.node, scope) for d in own):
+    if is_outer and all(_is_made_before(file, d, scope) for d in own):
         return cst.ensure_type(scope, cst.FunctionDef)
     if isinstance(found.loop, cst.FunctionDef):
         raise NotRecorded(found.loop, f"`{found.loop.name.value}` runs one step, and what it trains is made elsewhere")
@@ -39,6 +39,15 @@ def step_place(file: FileFacts, found: Parts) -> Round:
         if not any(file.tree.is_within(d.node, loop) for d in own):
             return loop
     return found.loop
+
+
+def _is_made_before(file: FileFacts, definition: Definition, function: cst.CSTNode) -> bool:
+    """Whether a name of the module is bound above a function, and not by another function that runs later."""
+    is_of_module = definition.scope is file.tree.module and file.tree.function(definition.node) in (
+        None,
+        definition.node,
+    )
+    return is_of_module and file.comes_before(definition.node, function)
 
 
 def step_name(place: cst.CSTNode, taken: set[str]) -> str:

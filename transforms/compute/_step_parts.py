@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import libcst as cst
 from attrs import frozen
@@ -10,7 +10,7 @@ from attrs import frozen
 from perfmod.transforms.compute._recordable import Obstacle, obstacle, outputs_of, reached, targets_of
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Definition, dotted, parameters
+from perfmod.transforms.facts.flow import Binding, Definition, dotted, parameters
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -21,6 +21,7 @@ _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _MOVES = frozenset({"to", "cuda", "type", "float", "double", "half", "bfloat16", "long", "int", "detach"})
 _MAYBE_TENSORS = (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT, Kind.SEQUENCE)
 _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
+_MAKES = (cst.BinaryOperation, cst.Call)
 _UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
 ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
@@ -303,6 +304,13 @@ def _named(
     for line in moved:
         for target in find_all(line, cst.Name):
             for definition in file.flow.defined(target):
+                if (
+                    definition.scope in (file.tree.module, *file.tree.ancestors(scope))
+                    and scope is not definition.scope
+                ):
+                    raise NotRecorded(
+                        target, f"`{definition.name}` is a name outside of the function that is trained in"
+                    )
                 if definition.scope is not scope or definition.name in returned:
                     continue
                 uses = [use for use in file.flow.uses(definition) if id(use) not in inside]
@@ -323,11 +331,46 @@ def _named(
 
 def _require_unchanged(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStatement]) -> None:
     """What the step is given must not be written into where lines behind it read it: a replay writes into a copy."""
-    written = [each for each in file.aliasing.mutations(made) if any(file.tree.is_within(each, line) for line in moved)]
+    same = [made, *_moved_on(file, made, moved)]
+    uses = [each for definition in same for each in file.aliasing.mutations(definition)]
+    written = [each for each in uses if any(file.tree.is_within(each, line) for line in moved)]
+    if written and not _is_anew(file, made, moved[0]):
+        raise NotRecorded(written[0], f"`{made.name}` is changed in the step, and may be kept for another round")
     for use in file.flow.uses(made) if written else ():
         is_inside = any(file.tree.is_within(use, line) for line in moved)
         if not is_inside and not file.comes_before(use, moved[0]):
             raise NotRecorded(written[0], f"`{made.name}` is changed in the step and read behind it")
+
+
+def _moved_on(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStatement]) -> Iterator[Definition]:
+    """The names to which a step moves a tensor that it is given; on the device already, it is the same tensor."""
+    for line in moved:
+        for call in find_all(line, cst.Call):
+            is_named = isinstance(file.tree.parent(call), (cst.Assign, cst.Element))
+            if is_named and calls_method(call, *_MOVES) and made in _definitions(file, owner(call)):
+                for name in find_all(file.tree.statement(call), cst.Name):
+                    yield from file.flow.defined(name)
+
+
+def _definitions(file: FileFacts, node: cst.BaseExpression) -> Sequence[Definition]:
+    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+
+
+def _is_anew(file: FileFacts, made: Definition, line: cst.BaseStatement) -> bool:
+    """Whether each round makes a tensor anew for its lines: a batch of a loader, or what is computed from one."""
+    if made.value is None:
+        return False
+    around = next(each for each in file.tree.ancestors(line) if isinstance(each, (cst.For, cst.While, cst.FunctionDef)))
+    steps = tuple(None if step == -1 else step for step in made.path)
+    waiting = list(file.tracing.ends(made.value, (None, *steps) if made.binding is Binding.LOOPED else steps))
+    for end in waiting:
+        if isinstance(end.node, cst.Call) and calls_method(end.node, *_MOVES):
+            waiting += file.tracing.ends(owner(end.node), end.path)  # the same, where it lies on the device already
+        elif end.path[:1] == (None,) and file.value(end.node).kind is Kind.LOADER:
+            continue
+        elif end.path or not (isinstance(end.node, _MAKES) and file.tree.is_within(end.node, around)):
+            return False
+    return True
 
 
 def _require_no_history(file: FileFacts, made: Definition) -> None:
@@ -383,36 +426,3 @@ def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
     if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
-
-
-def changed_attribute(file: FileFacts, found: Parts) -> NotRecorded | None:
-    """An attribute that the step reads and that the code around it changes in Python."""
-    around: Round = found.loop
-    for loop in file.tree.loops(found.loop):
-        around = loop
-    code: list[cst.CSTNode] = [around.body, *(function.body for function in reached(file, around.body))]
-    inside = {id(node) for line in found.moved for node in walk(line)}
-    changed: dict[str, cst.Attribute] = {}
-    rebound: set[str] = set()
-    for part in code:
-        for node in walk_scope(part):
-            for target in targets_of(node):
-                if isinstance(target, cst.Attribute) and id(target) not in inside:
-                    changed[target.attr.value] = target
-                    if not isinstance(node, cst.AugAssign):
-                        rebound.add(target.attr.value)
-    for line in found.moved:
-        for part in (line, *(function.body for function in reached(file, line))):
-            for read in walk_scope(part):
-                if not isinstance(read, cst.Attribute) or read.attr.value not in changed or _is_called(file, read):
-                    continue
-                is_in_place = file.value(read).is_tensor and read.attr.value not in rebound
-                if not is_in_place and file.value(read).kind not in _STILL:
-                    why = f"`{file.code(read)}`, which the step reads, is changed in Python"
-                    return NotRecorded(changed[read.attr.value], why)
-    return None
-
-
-def _is_called(file: FileFacts, read: cst.Attribute) -> bool:
-    parent = file.tree.parent(read)
-    return isinstance(parent, cst.Call) and parent.func is read

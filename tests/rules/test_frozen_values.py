@@ -1,0 +1,161 @@
+"""PM314 where Python changes between two rounds what a step reads or does: a replay would not see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from perfmod.codemods import catalog
+from perfmod.codemods.engine import rewrite
+from perfmod.codemods.results import Choice
+
+SCRIPT = """\
+import os
+import random
+import settings_of_run
+import torch
+import torch.nn.functional as F
+from torch import nn, optim
+from torch.nn.utils import prune
+
+device = torch.device("cuda")
+loader = [(torch.randn(8, 4), torch.randint(3, (8,))) for _ in range(4)]
+model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)).to(device)
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
+weight, settings, history, noise = 1.0, {{"weight": 1.0}}, [1.0], random.Random(0)
+class_weights = torch.ones(3, device=device)
+
+
+class Schedule:
+    def __init__(self):
+        self.rounds = 0
+        self.table = {{"weight": 1.0}}
+
+    def __getitem__(self, name):
+        return self.table[name]
+
+    def __enter__(self):
+        self.rounds += 1
+
+    def __exit__(self, *error):
+        pass
+
+    @property
+    def weight(self):
+        return 1 / (1 + self.rounds)
+
+    def advance(self):
+        self.table["weight"] *= 0.5
+
+
+schedule = Schedule()
+
+
+def weighted(loss):
+    return weight * loss
+
+
+def drop_more(layer):
+    if isinstance(layer, nn.Dropout):
+        layer.p += 0.1
+
+
+{around}
+"""
+LOOP = """\
+for epoch in range(4):
+    {front}
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = {loss}
+        loss.backward()
+        optimizer.step()
+        {behind}
+        print(loss.item())
+    {end}"""
+PLAIN = "criterion(model(x), y)"
+RECORDED = "the recorder is a file of its own"
+
+
+def reason(around: str) -> str:
+    """Why the step is not recorded; the code is given alone, so that none can be."""
+    rules = [rule for rule in catalog.rules() if rule.code == "PM314"]
+    choice = Choice(opted_in=frozenset({"PM314"}), unsafe=True)
+    (finding,) = rewrite(SCRIPT.format(around=around).encode(), "train.py", rules, choice).refused
+    return finding.reason
+
+
+def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str = "pass") -> str:
+    return LOOP.format(loss=loss, front=front, behind=behind, end=end)
+
+
+@pytest.mark.parametrize(
+    ("around", "why"),
+    [
+        (loop(f"weighted({PLAIN})", end="weight *= 0.5"), "`weight`, which the step reads"),
+        (loop(f"weighted({PLAIN})"), RECORDED),
+        (loop(f"settings['weight'] * {PLAIN}", end="settings['weight'] *= 0.5"), "`settings`, which the step reads"),
+        (loop(f"settings['weight'] * {PLAIN}", end="settings.update(weight=0.5)"), "`settings`, which the step reads"),
+        (loop(f"len(history) * {PLAIN}", behind="history.append(0.5)"), "`history`, which the step reads"),
+        (loop(behind="history.append(0.5)"), RECORDED),
+        (loop(f"schedule.weight * {PLAIN}", behind="schedule.rounds += 1"), "`self.rounds`, which the step reads"),
+        (loop(behind="schedule.rounds += 1"), RECORDED),
+        (loop(f"schedule['weight'] * {PLAIN}", end="schedule.advance()"), "`self.table`, which the step reads"),
+        (loop(f"noise.random() * {PLAIN}"), "`noise.random()` draws on the host"),
+        (loop("F.cross_entropy(model(x), y, class_weights)", end="class_weights[0] *= 0.5"), RECORDED),
+        (loop(end="criterion.label_smoothing *= 0.5"), "`criterion.label_smoothing` sets in Python"),
+        (loop(front="model[1].p = 0.1 * epoch"), "`model[1].p` sets in Python"),
+        (loop(front="model[1] = nn.Identity()"), "`model[1]` sets in Python"),
+        (loop(front="model.apply(drop_more)"), "`layer.p` sets in Python"),
+        (loop(front="prune.l1_unstructured(model[0], 'weight', amount=0.5)"), "l1_unstructured` sets in Python"),
+        (loop(front="model[0].requires_grad_(epoch > 1)"), "which parameters need gradients"),
+        (loop(front="for p in model.parameters(): p.requires_grad = epoch > 1"), "which parameters need gradients"),
+        (loop(front="optimizer.param_groups[0]['lr'] = 0.1 / (epoch + 1)"), RECORDED),
+        (loop(front="optimizer.state.clear()"), "`optimizer.state` may get other memory"),
+        (
+            loop(f"settings_of_run.weight * {PLAIN}", end="settings_of_run.weight /= 2"),
+            "`settings_of_run.weight`, which",
+        ),
+        (loop(f"float(os.environ['WEIGHT']) * {PLAIN}", end="os.environ['WEIGHT'] = '0.5'"), "`os.environ`, which"),
+        (loop(front="model.train()"), RECORDED),
+        (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
+    ],
+)
+def test_what_changes_in_python_keeps_a_step(around: str, why: str) -> None:
+    assert why in reason(around)
+
+
+def test_code_of_a_context_would_run_once() -> None:
+    step = loop().replace("        loss = ", "        with schedule:\n            loss = ")
+    assert "`with schedule` would run its Python code only once" in reason(step)
+
+
+def in_function(first: str = "pass") -> str:
+    lines = loop(f"weight * {PLAIN}").replace("\n", "\n    ")
+    return f"def train():\n    {first}\n    {lines}\n\n\ndef decay():\n    global weight\n    weight *= 0.5\n\n\n"
+
+
+@pytest.mark.parametrize(
+    ("around", "why"),
+    [
+        (in_function("global loss") + "train()", "`loss` is a name outside of the function"),
+        (in_function() + "train()\ndecay()\ntrain()", RECORDED),  # the function records its step anew
+        (in_function().replace("weight *", "schedule.rounds *", 1) + "train()\nschedule.rounds = 2\ntrain()",
+         "`schedule.rounds`, which the step reads"),
+    ],
+)  # fmt: skip
+def test_functions_run_again_with_what_changed(around: str, why: str) -> None:
+    assert why in reason(around)
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        ("[(x.to(device), y.to(device)) for x, y in loader]", "`x` is changed in the step, and may be kept"),
+        ("torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(8, 4), torch.ones(8)))", RECORDED),
+    ],
+)
+def test_batches_that_outlive_a_round_are_not_changed_in_a_copy(kept: str, why: str) -> None:
+    step = loop().replace("        optimizer.zero", "        x.mul_(0.9)\n        optimizer.zero")
+    assert why in reason(f"batches = {kept}\n" + step.replace("in loader", "in batches"))

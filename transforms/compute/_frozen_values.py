@@ -1,0 +1,205 @@
+"""Values in Python that a recorded step reads: whatever changes them behind its back, a replay does not see it.
+
+A step is recorded in front of its `place`: a loop, or the function around it. What runs from there on may change what
+the step reads in three ways: it binds a name or an attribute anew, it changes a container, or it sets what a layer of a
+library does, `model.dropout.p = 0.2`. Modes (`train`, `eval`) and the settings of optimizers are no such values: the
+recorder looks at them in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from perfmod.transforms.compute._recordable import reached, targets_of
+from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round, calls_method, owner
+from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.value import Kind
+
+_LOOKED_AT = frozenset({"param_groups", "training", "data", "grad"})
+"""What the recorder looks at in every round, of optimizers and modules; gradients are another matter."""
+_CHANGES_LAYERS = tuple(
+    f"torch.{name}"
+    for name in ("nn.utils.prune", "nn.utils.parametri", "nn.utils.remove_", "nn.utils.weight_norm",
+                 "nn.utils.spectral_norm", "ao.quantization", "quantization")
+)  # fmt: skip
+"""Functions that give a layer other hooks or parameters."""
+_STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+_OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
+_LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
+_DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
+
+
+def require_still(file: FileFacts, found: Parts, place: Round) -> None:
+    """Raises `NotRecorded` where code that runs between two rounds of a step changes in Python what the step does."""
+    own = _step_code(file, found)
+    inside = {id(node) for part in own for node in walk(part)}
+    moved = {id(node) for line in found.moved for node in walk(line)}
+    around = _code_from(file, place)
+    later = {id(node) for part in around for node in walk(part)}
+    for definition, read in _read_names(file, found, own, inside).items():
+        _require_name_still(file, definition, read, later - moved)
+    _require_attributes_still(file, own, around, moved)
+    for part in around:
+        for node in walk_scope(part):
+            if id(node) not in inside:
+                _require_no_switch(file, node)
+
+
+def _step_code(file: FileFacts, found: Parts) -> list[cst.CSTNode]:
+    functions = dict.fromkeys(function for line in found.moved for function in reached(file, line))
+    return [*found.moved, *functions]
+
+
+def _code_from(file: FileFacts, place: Round) -> list[cst.CSTNode]:
+    """What may run between rounds: the body of a loop, or all lines behind a function, and what they call."""
+    body: list[cst.CSTNode] = [place.body]
+    if isinstance(place, cst.FunctionDef):
+        body = [line for line in file.tree.module.body if file.comes_before(place, line)]
+    return [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+
+
+def _read_names(
+    file: FileFacts, found: Parts, own: Iterable[cst.CSTNode], inside: set[int]
+) -> dict[Definition, cst.Name]:
+    """The definitions outside of a step by which its code, or a function that it calls, knows what it reads."""
+    names: dict[Definition, cst.Name] = {}
+    for part in own:
+        for name in find_all(part, cst.Name):
+            if not file.flow.is_read(name) or (part in found.moved and name.value in found.given):
+                continue
+            for definition in file.flow.definitions(name):
+                if id(definition.node) not in inside and not isinstance(definition.node, _DEFINED):
+                    names.setdefault(definition, name)
+    return names
+
+
+def _require_name_still(file: FileFacts, definition: Definition, read: cst.Name, later: set[int]) -> None:
+    if id(definition.node) in later:
+        raise NotRecorded(definition.node, f"`{definition.name}`, which the step reads, is changed in Python")
+    if file.value(read).is_tensor or file.value(read).kind in _STILL:
+        return
+    fills = [use for use in file.flow.uses(definition) if _fills(file, use)]
+    written = [
+        use for use in file.aliasing.mutations(definition) if not isinstance(file.tree.parent(use), cst.Attribute)
+    ]
+    for use in (*written, *fills):  # attributes have names of their own
+        if id(use) in later:
+            raise NotRecorded(use, f"`{definition.name}`, which the step reads, is changed in Python")
+
+
+def _fills(file: FileFacts, container: cst.CSTNode) -> bool:
+    """Whether a list, a dictionary or a set gets other items at a read of it."""
+    parent = file.tree.parent(container)
+    call = file.tree.parent(parent) if isinstance(parent, cst.Attribute) and parent.value is container else None
+    return isinstance(call, cst.Call) and calls_method(call, *data_api.MUTATORS)
+
+
+def _require_attributes_still(
+    file: FileFacts, own: Iterable[cst.CSTNode], around: Iterable[cst.CSTNode], moved: set[int]
+) -> None:
+    changed: dict[str, cst.CSTNode] = {}
+    rebound: set[str] = set()
+    for part in around:
+        for node in walk_scope(part):
+            for name, is_new in _changed_attributes(file, node) if id(node) not in moved else ():
+                changed[name] = node
+                rebound |= {name} if is_new else set()
+    for part in own:
+        for read in find_all(part, cst.Attribute):
+            name = read.attr.value
+            of_library = (file.qualified(read) or "").startswith(_LIBRARIES)
+            if name not in changed or of_library or file.value(read.value).is_tensor:
+                continue
+            value = file.value(read)
+            is_called = isinstance(parent := file.tree.parent(read), cst.Call) and parent.func is read
+            if (is_called and value.kind is not Kind.MODULE) or file.tree.is_target(read):
+                continue
+            if not (name not in rebound and (value.is_tensor or value.kind in _STILL)):
+                raise NotRecorded(changed[name], f"`{file.code(read)}`, which the step reads, is changed in Python")
+
+
+def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[str, bool]]:
+    """The attributes that a node changes, and whether it binds them anew; not those that `__init__` makes."""
+    function = file.tree.function(node)
+    is_init = isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+    for target in targets_of(node):
+        root = target
+        while isinstance(root, cst.Subscript):
+            root = root.value
+        if isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
+            yield root.attr.value, root is target and not isinstance(node, cst.AugAssign)
+    if not isinstance(node, cst.Call):
+        return
+    if file.qualified(node) == "builtins.setattr" and len(node.args) == 3:
+        name = node.args[1].value
+        if isinstance(name, cst.SimpleString):
+            yield str(name.evaluated_value), True
+        return
+    container = node.func.value if isinstance(node.func, cst.Attribute) else None
+    if isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
+        yield container.attr.value, False
+
+
+def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
+    """No line may set what a layer of a library does, or which parameters need gradients, or look at these."""
+    for target in targets_of(node):
+        if isinstance(target, cst.Subscript) and file.value(target.value).kind is Kind.MODULE:
+            raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
+        if not isinstance(target, cst.Attribute):
+            continue
+        if target.attr.value == "requires_grad" and _is_of_model(file, target.value):
+            raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
+        if target.attr.value not in _LOOKED_AT and _is_layer(file, target.value):
+            raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
+    name = (file.qualified(node) or "") if isinstance(node, cst.Call) else ""
+    if name.startswith(_CHANGES_LAYERS):
+        raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
+    if calls_method(node, "requires_grad_") and isinstance(node, cst.Call) and _is_of_model(file, owner(node)):
+        raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
+    holder = node.value if isinstance(node, cst.Attribute) and node.attr.value == "state" else None
+    if holder is not None and file.value(holder).kind is Kind.OPTIMIZER:
+        raise NotRecorded(node, f"`{file.code(node)}` may get other memory than the step has")
+    is_gradient = isinstance(node, cst.Attribute) and node.attr.value == "grad" and file.qualified(node) is None
+    subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
+    if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
+        raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+
+
+def _is_layer(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether something is, or may be, a layer whose code is not in sight; what other code reads is seen there."""
+    value = file.value(node)
+    if value.is_tensor or (value.cls is not None and set(value.cls.bases) <= {"torch.nn.Module"}):
+        return False
+    while value.kind is not Kind.MODULE and isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+        value = file.value(node)
+    is_own = isinstance(node, cst.Name) and node.value == "self"
+    return (value.kind is Kind.MODULE and not is_own) or _is_looped(file, node)
+
+
+def _is_of_model(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether something is a model, or may be one of its parameters; a tensor with a name of its own is none."""
+    if isinstance(node, cst.Name):
+        return not file.value(node).is_tensor or _is_looped(file, node)
+    return isinstance(node, (cst.Attribute, cst.Subscript)) or file.value(node).kind is Kind.MODULE
+
+
+def _is_looped(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether a name may stand for each layer or parameter of a model: `for m in model.modules()`, `apply(set_p)`."""
+    for each in file.flow.definitions(node) if isinstance(node, cst.Name) else ():
+        if each.binding is Binding.LOOPED and each.value is not None:
+            given = [end.node for end in file.tracing.ends(each.value)]
+            if any(
+                calls_method(call, *_OF_MODEL) for part in (each.value, *given) for call in find_all(part, cst.Call)
+            ):
+                return True
+        is_handed = each.binding is Binding.PARAMETER and isinstance(each.scope, cst.FunctionDef)
+        is_unknown = is_handed and file.value(node).kind is Kind.UNKNOWN and dotted(node) != "self"
+        if is_unknown and not file.values.calls.callers(cst.ensure_type(each.scope, cst.FunctionDef)):
+            return True
+    return False
