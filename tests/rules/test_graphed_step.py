@@ -109,6 +109,9 @@ def test_settings_change_with_what_a_graph_took_over() -> None:
     known = step._settings()
     next(model.parameters()).data = torch.zeros(16, 4)
     assert step._settings() != known
+    known = step._settings()
+    next(model.parameters()).requires_grad_(False)
+    assert step._settings() != known
 
 
 @pytest.mark.parametrize("settings", [{"fused": True}, {"capturable": True}])

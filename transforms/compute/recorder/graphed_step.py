@@ -79,13 +79,13 @@ class GraphedStep:
         return tuple(given), tuple([module.training for module in self.modules])
 
     def _settings(self):
-        """What a graph has taken over from the optimizers: their numbers, and where parameters and states are."""
+        """What a graph has taken over: numbers of optimizers, where parameters and states are, which are trained."""
         mirrored = {id(group) for group in self._mirrored()}
         numbers = [
             [(name, x) for name, x in group.items() if name != "params" and (name != "lr" or id(group) not in mirrored)]
             for group in self._groups()
         ]
-        places = [p.data_ptr() for group in self._groups() for p in group["params"]]
+        places = [(p.data_ptr(), p.requires_grad) for group in self._groups() for p in group["params"]]
         return numbers, places, [id(optimizer.state) for optimizer in self.optimizers]
 
     def _is_time_to_record(self, kind, settings):
