@@ -15,7 +15,7 @@ from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import Controls, judge
 from perfmod.verify.single_steps import draw_steps
-from perfmod.verify.trace import Trace
+from perfmod.verify.trace import Step, Trace
 
 HANDED = (2, 5, 6, 9)
 
@@ -104,15 +104,38 @@ def test_a_unit_at_its_kink_is_no_alarm_unless_there_is_one_in_most_steps(off_in
         assert equality.reason.endswith("; so in 3 of 4 steps")
 
 
+def _longer(other: Trace, step: int, by: float, optimizer: str, *keys: str) -> Trace:
+    """With an update of a step that is longer by a share, in some parameters or in all."""
+    starts = trained(optimizer=optimizer).snapshot("parameters at the start", step + 1)
+    for key in keys or starts:
+        end = other.snapshot("parameters", step + 1)[key]
+        sketch = [new + by * (new - old) for new, old in zip(end.sketch, starts[key].sketch, strict=True)]
+        changed = evolve(end, bits=f"{end.bits}+", sketch=sketch)
+        other = with_digest(other, "parameters", step + 1, key, lambda _, changed=changed: changed)  # type: ignore[misc]
+    return other
+
+
+@pytest.mark.parametrize(("by", "verdict"), [(0.01, Verdict.PROVEN), (0.5, Verdict.REFUTED)])
+@pytest.mark.parametrize("is_replayed", [False, True])
+def test_what_rounding_turns_over_is_no_alarm_in_a_replayed_step_either(
+    by: float, verdict: Verdict, *, is_replayed: bool
+) -> None:
+    other = _longer(trained(optimizer="adam"), HANDED[1], by, "adam", "0.second.weight")
+    if is_replayed:
+        events = [
+            evolve(event, gradient_norm=None) if isinstance(event, Step) and event.step >= HANDED[0] else event
+            for event in other.events
+        ]
+        other = evolve(other, events=tuple(events))
+        assert "gradients" not in singles(judged(other, "adam"))
+    assert judged(other, "adam").verdict is verdict
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_updates_that_are_all_longer_have_a_factor_in_common(optimizer: str) -> None:
     other = trained(optimizer=optimizer)
     for step in HANDED:
-        for key, start in trained(optimizer=optimizer).snapshot("parameters at the start", step + 1).items():
-            end = other.snapshot("parameters", step + 1)[key]
-            sketch = [new + 0.005 * (new - old) for new, old in zip(end.sketch, start.sketch, strict=True)]
-            changed = evolve(end, bits=f"{end.bits}+", sketch=sketch)
-            other = with_digest(other, "parameters", step + 1, key, lambda _, changed=changed: changed)  # type: ignore[misc]
+        other = _longer(other, step, 0.005, optimizer)
     row = singles(judged(other, optimizer))["common factor of the updates"]
     assert row.verdict is Verdict.REFUTED
     assert row.measured == pytest.approx(0.005, rel=0.01)
