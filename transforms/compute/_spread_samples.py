@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from perfmod.transforms.compute._spread_model import is_by_sample
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
-from perfmod.transforms.facts.value import Kind
 
 _KEEPS_SAMPLES = frozenset(
     {"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "cpu", "view_as"}
@@ -36,8 +36,9 @@ class Samples:
         means: of means over samples.
     """
 
-    def __init__(self, file: FileFacts, names: set[str]) -> None:
+    def __init__(self, file: FileFacts, wrapper: cst.Call, names: set[str]) -> None:
         self._file = file
+        self._wrapper = wrapper
         self.names = names
         self.means: set[str] = set()
 
@@ -65,9 +66,8 @@ class Samples:
             args = [arg.value for arg in node.args if not self.is_size(arg.value)]
             is_like = func.attr.value == "view_as" and all(map(self.are, args))
             return self.are(func.value) and (is_like or not any(map(self.are_in, args)))
-        is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
-        is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
-        return is_model and not is_loss and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+        is_model = isinstance(func, cst.Name) and is_by_sample(self._file, self._wrapper, func)
+        return is_model and bool(node.args) and all(self.are(arg.value) for arg in node.args)
 
     def _is_by_class(self, args: Sequence[cst.Arg]) -> bool:
         given = [self._file.code(arg).rstrip(", ") for arg in args]
@@ -125,10 +125,15 @@ class Samples:
             isinstance(reduction, cst.SimpleString) and reduction.evaluated_value in ("mean", "batchmean")
         )
         is_even = not has_star(made) and not any(argument(made, each) is not None for each in _UNEVEN)
+        is_even = is_even and not self._leaves_out_samples()
         positional = [arg for arg in made.args if arg.keyword is None]
         given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
         is_short = len(positional) <= (2 if made is node else 0)
         return is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
+
+    def _leaves_out_samples(self) -> bool:
+        """Whether the script writes -100: losses leave out samples of that class, from their mean, too."""
+        return any(self._file.code(node) == "-100" for node in find_all(self._file.tree.module, cst.UnaryOperation))
 
     def _is_elementwise(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):

@@ -28,7 +28,8 @@ class Step:
     def __init__(self, file: FileFacts, found: Parts) -> None:
         self._file = file
         self._loop = found.loop
-        self._samples = Samples(file, {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)})
+        names = {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)}
+        self._samples = Samples(file, found.call, names)
         self._taken = {id(node) for node in walk(found.loop.target)}
         self.backward, self.loss = self._find_backward()
         for _ in range(2):  # what one round makes, the next may read
