@@ -300,12 +300,58 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
      "wait for the others"),
     ({"before": "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter()\nfolder = writer.log_dir"},
      "only one process has"),
+    ({"before": "model.register_forward_hook(print)"}, "hook"),
+    ({"before": "for p in model.parameters(): p.register_hook(lambda g: g.clamp(-1, 1))"}, "hook"),
+    ({"before": "torch.seed()"}, "another number in each process"),
+    ({"before": "torch.manual_seed(int(time.time()))", "extra": "import time"}, "another number in each process"),
+    ({"before": "first = os.getpid()\ntorch.manual_seed(first + 1)"}, "another number in each process"),
+    ({"before": "number = hash('cat')"}, "another number in each process"),
+    ({"before": "import random\nif len(samples) > 3: random.seed(0)\nfirst = random.random()"}, "random.seed"),
+    ({"late": "if loss.item() < 1: optimizer.param_groups[0]['lr'] = 0.1"}, "its last digits"),
+    ({"report": "low = evaluate()\n    if low < 1:\n        continue"}, "wait for ever"),
     ({"before": "import torch.distributed as dist; dist.init_process_group('gloo')"}, "there already"),
 ])  # fmt: skip
 def test_what_keeps_a_script(parts: dict[str, str], reason: str) -> None:
     result = rewritten(FLAT.format(**{**USUAL, **parts}))
     assert result.after == result.before, result.after.decode()
     assert reason in result.refused[0].reason, result.refused[0].reason
+
+
+@pytest.mark.parametrize(("out", "is_kept"), [("model(x)", False), ("inner(x)", True)])
+def test_a_model_with_another_name_below_its_wrapper_is_not_called(out: str, is_kept: bool) -> None:
+    code = FLAT.format(**{**USUAL, "parallel": "nn.DataParallel(inner)", "out": out})
+    code = code.replace("model = nn.Sequential", "inner = nn.Sequential").replace(
+        "model.to(device)", "inner.to(device)"
+    )
+    result = rewritten(code)
+    assert bool(result.refused) is is_kept, result.refused
+    assert not is_kept or "passes by the wrapper" in result.refused[0].reason
+
+
+COLLECTS = """\
+SEEN = {{}}
+
+
+class Net(nn.Linear):
+    def forward(self, x):
+        out = super().forward(x)
+        kept = {{}}
+        {line}
+        return out
+
+"""
+
+
+@pytest.mark.parametrize(("line", "is_kept"), [
+    ("kept['sum'] = 3; kept.update(a=3)", False),
+    ("SEEN['sum'] = out.sum()", True),
+    ("SEEN.update(sum=out.sum())", True),
+])  # fmt: skip
+def test_a_model_that_collects_figures_in_names_of_the_script_stays(line: str, is_kept: bool) -> None:
+    code = FLAT.format(**USUAL).replace("device =", COLLECTS.format(line=line) + "device =")
+    result = rewritten(re.sub(r"nn\.Sequential\(.*\)\.to", "Net(6, 3).to", code))
+    assert bool(result.refused) is is_kept, result.refused
+    assert not is_kept or "collect" in result.refused[0].reason
 
 
 UNSEEDED = """\

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_program import NotSpread
+from perfmod.transforms.compute._spread_program import NotSpread, own_call
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -18,6 +18,7 @@ _DRAWS_IN_PLACE = frozenset({"normal_", "uniform_", "random_", "bernoulli_", "ex
 _WEIGHTS = re.compile(r"\b(?:weight|bias)\b")
 _SEEDS = {"torch": "torch.manual_seed", "random": "random.seed", "numpy": "numpy.random.seed"}
 _GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
+_OWN_NUMBERS = frozenset({"builtins.hash", "torch.seed", "torch.random.seed", "torch.initial_seed"})
 _IN_ORDER = frozenset(
     f"builtins.{name}" for name in ("list", "tuple", "enumerate", "zip", "iter", "map", "dict")
 ) | {"itertools.chain", "torch.tensor", "numpy.array"}  # fmt: skip
@@ -27,6 +28,10 @@ _SETS = frozenset({"builtins.set", "builtins.frozenset"})
 def require_alike(file: FileFacts) -> None:
     """All processes have the same samples, split and numbered alike. Raises `NotSpread`."""
     for call in find_all(file.tree.module, cst.Call):
+        name = file.qualified(call) or ""
+        given = [own_call(file, arg.value, draws=False) for arg in call.args] if name in _SEEDS.values() else []
+        if name in _OWN_NUMBERS or any(given):
+            raise NotSpread(call, f"`{file.code(call)}` is another number in each process")
         _require_seeded(file, call)
     for node in _ordered(file):
         if _is_set(file, node):
@@ -47,9 +52,16 @@ def _require_seeded(file: FileFacts, call: cst.Call) -> None:
     function = file.tree.function(call)
     for seed in find_all(file.tree.module, cst.Call):
         is_above = file.tree.function(seed) is not function or file.comes_before(seed, call)
-        if file.qualified(seed) == _SEEDS[library] and seed.args and is_above:
+        if file.qualified(seed) == _SEEDS[library] and seed.args and is_above and _is_certain(file, seed):
             return
     raise NotSpread(call, f"each process would draw its own numbers: call `{_SEEDS[library]}` before")
+
+
+def _is_certain(file: FileFacts, seed: cst.Call) -> bool:
+    """Whether a seed is set in any case, not only if the user asks for it."""
+    guard = file.entry.statement(seed) if file.entry.is_guarded(seed) else None
+    around = [each for each in file.tree.ancestors(seed) if isinstance(each, cst.If) and each is not guard]
+    return not any(file.tree.function(each) is file.tree.function(seed) for each in around)
 
 
 def _is_by_sample(file: FileFacts, call: cst.Call) -> bool:

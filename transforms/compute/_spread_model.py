@@ -9,7 +9,7 @@ import libcst as cst
 from perfmod.transforms.compute._spread_program import DATA_PARALLEL, NotSpread
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.tree import find_all, is_true
+from perfmod.transforms.facts.tree import find_all, find_any, is_true
 from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import replace
@@ -17,6 +17,9 @@ from perfmod.transforms.writing import replace
 _MOVES = frozenset({"to", "cuda"})
 _BY_SAMPLE = frozenset(f"torch.nn.{name}" for name in ("Identity", "Flatten", "ReLU", "Sigmoid", "Tanh"))
 """Modules without parameters that make each row from one sample."""
+_BY_CLASS = frozenset({"torch.nn.Softmax", "torch.nn.LogSoftmax"})
+_STATE = frozenset({"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "to", "cuda"})
+_COLLECTS = frozenset({"append", "extend", "add", "update", "insert"})
 
 
 def require_whole(file: FileFacts, call: cst.Call) -> None:
@@ -34,9 +37,50 @@ def require_whole(file: FileFacts, call: cst.Call) -> None:
         is_parameter = file.qualified(made) in ("torch.nn.Parameter", "torch.nn.parameter.Parameter")
         if not is_of_class and (is_parameter or is_true(argument(made, "requires_grad"))):
             raise NotSpread(made, "it is trained beside the model, and its gradient would not be averaged")
+        method = made.func.attr.value if isinstance(made.func, cst.Attribute) else ""
+        if (method.startswith("register_") and method.endswith("_hook")) or method == "register_hook":
+            raise NotSpread(made, "the hook would see a process's own part of the batch, or its gradient")
+    _require_wrapper_called(file, call)
+    _require_nothing_collected(file)
     for node in _thaws(file):
         if not _is_of_module(file, node) and not _runs_before(file, node, call):
             raise NotSpread(node, "which parameters are trained changes behind the wrapper, which does not see it")
+
+
+def _require_wrapper_called(file: FileFacts, call: cst.Call) -> None:
+    """Behind the wrapper, a model with another name is asked for its state only. Raises `NotSpread`."""
+    inner, statement = call.args[0].value, file.tree.statement(call)
+    if not isinstance(inner, cst.Name) or not isinstance(statement, cst.Assign):
+        return
+    if file.code(statement.targets[0].target) == inner.value:
+        return
+    for definition in file.flow.definitions(inner):
+        for use in file.flow.uses(definition):
+            parent = file.tree.parent(use)
+            is_state = isinstance(parent, cst.Attribute) and parent.attr.value in _STATE
+            is_above = file.tree.function(use) is file.tree.function(call) and file.comes_before(use, call)
+            if use is not inner and not is_state and not is_above:
+                raise NotSpread(use, f"`{inner.value}` passes by the wrapper, which then does not average gradients")
+
+
+def _require_nothing_collected(file: FileFacts) -> None:
+    """A model leaves nothing of its part of a batch in the script's own names. Raises `NotSpread`."""
+    for node in find_any(file.tree.module, cst.Call, cst.AssignTarget, cst.AugAssign):
+        function = file.tree.function(node)
+        cls = file.classes.of(file.tree.scope(function)) if function is not None else None
+        if cls is None or not cls.is_module:
+            continue
+        assert isinstance(node, (cst.Call, cst.AssignTarget, cst.AugAssign))
+        place = node.func if isinstance(node, cst.Call) else node.target
+        if isinstance(node, cst.Call) and not (isinstance(place, cst.Attribute) and place.attr.value in _COLLECTS):
+            continue
+        root: cst.BaseExpression = place
+        while isinstance(root, (cst.Attribute, cst.Subscript)):
+            root = root.value
+        is_own = isinstance(root, cst.Name) and root is not place and file.flow.is_variable(root)
+        bound = file.flow.definitions(root) if is_own and isinstance(root, cst.Name) else ()
+        if bound and all(isinstance(each.scope, cst.Module) for each in bound):
+            raise NotSpread(node, f"`{file.code(place)}` would collect a process's own part of the batch")
 
 
 def _is_of_module(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -74,8 +118,9 @@ def is_by_sample(file: FileFacts, call: cst.Call, func: cst.Name) -> bool:
     value = file.value(func)
     if value.kind is not Kind.MODULE:
         return False
-    if value.name in _BY_SAMPLE:
-        return value.call is not None and not value.call.args
+    if value.name in _BY_SAMPLE | _BY_CLASS and value.call is not None:
+        given = [file.code(arg.value) for arg in value.call.args]
+        return given == (["1"] if value.name in _BY_CLASS else [])
     made = [each.value for each in file.flow.definitions(func)]
     if any(isinstance(each, cst.Call) and (file.qualified(each) or "").startswith("copy.") for each in made):
         return False

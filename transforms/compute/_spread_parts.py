@@ -10,12 +10,12 @@ from attrs import frozen
 from perfmod.transforms.compute._spread_draws import require_alike
 from perfmod.transforms.compute._spread_model import require_whole
 from perfmod.transforms.compute._spread_program import NotSpread, require_one_program
+from perfmod.transforms.compute._spread_rounds import require_together
 from perfmod.transforms.facts.calls import argument, has_star
-from perfmod.transforms.facts.endings import EXITS
 from perfmod.transforms.facts.entry import Top
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.loaders import TORCH_LOADER, Loader
-from perfmod.transforms.facts.tree import find_all, find_any
+from perfmod.transforms.facts.tree import find_any
 
 
 @frozen
@@ -126,13 +126,7 @@ def _epochs(file: FileFacts, loop: cst.For, function: cst.FunctionDef | None) ->
     ends = find_any(epochs.body, cst.Break, cst.Return)
     for end in ends:
         raise NotSpread(end, "a process that leaves the loop over epochs alone would let the others wait for ever")
-    for call in find_all(file.tree.module, cst.Call):
-        is_inside = file.tree.is_within(call, epochs) or file.tree.function(call) not in (function, None)
-        if is_inside and file.qualified(call) in EXITS:
-            raise NotSpread(call, "a process that ends alone would let the others wait for ever")
-        receiver = call.func.value if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step" else None
-        if receiver is not None and (file.value(receiver).name or "").endswith("ReduceLROnPlateau"):
-            raise NotSpread(call, "the learning rate follows a figure, which may differ in its last digits")
+    require_together(file, epochs, function)
     target = epochs.target
     if not isinstance(target, cst.Name) or target.value == "_" or "range(" not in file.code(epochs.iter):
         raise NotSpread(epochs, "the number of the epoch has no name, and the sampler needs it")

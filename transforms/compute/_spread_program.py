@@ -20,7 +20,7 @@ _ALREADY = re.compile(
     r"\b(?:CUDA_VISIBLE_DEVICES|init_process_group|DistributedDataParallel|DistributedSampler|mp\.spawn)\b"
 )
 _STATE = re.compile(r"\.module\.(?:(?:load_)?state_dict|(?:named_)?parameters|train|eval)\(")
-_CLOCKS = ("time.", "datetime.")
+_OWN = ("time.", "datetime.", "os.getpid", "os.urandom", "uuid.", "secrets.", "builtins.hash", "builtins.id")
 _DRAWS = ("random.", "numpy.random.")
 
 
@@ -61,7 +61,7 @@ def require_one_program(file: FileFacts, call: cst.Call) -> None:
             )
     for branch in find_any(own, cst.If, cst.While):
         assert isinstance(branch, (cst.If, cst.While))
-        decided = _decided_by(file, branch.test)
+        decided = own_call(file, branch.test, draws=True)
         if decided is not None:
             raise NotSpread(decided, "processes may decide differently here, and wait for each other for ever")
 
@@ -73,9 +73,12 @@ def _imported(node: cst.CSTNode) -> Iterator[str]:
         yield from (dotted(alias.name) for alias in node.names)
 
 
-def _decided_by(file: FileFacts, test: cst.BaseExpression) -> cst.Call | None:
-    """The call of a clock, or of one that draws, from which a condition is computed, directly or through names."""
-    waiting: list[cst.CSTNode] = [test]
+def own_call(file: FileFacts, value: cst.BaseExpression, *, draws: bool) -> cst.Call | None:
+    """The call that gives each process another value, and from which `value` is computed, directly or through names.
+
+    With `draws`, also one in `value` itself that draws a number.
+    """
+    waiting: list[cst.CSTNode] = [value]
     seen: set[int] = set()
     while waiting:
         part = waiting.pop()
@@ -84,7 +87,7 @@ def _decided_by(file: FileFacts, test: cst.BaseExpression) -> cst.Call | None:
         seen.add(id(part))
         for call in find_all(part, cst.Call):
             name = file.qualified(call) or ""
-            if name.startswith(_CLOCKS) or (part is test and name.startswith(_DRAWS)):
+            if name.startswith(_OWN) or (draws and part is value and name.startswith(_DRAWS)):
                 return call
         for read in find_all(part, cst.Name):
             is_number = file.flow.is_variable(read)

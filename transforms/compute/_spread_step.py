@@ -137,7 +137,7 @@ class Step:
         for node in find_all(self._file.tree.module, cst.Name):
             wrong = self._samples.names | (self._samples.means - {self.loss})
             is_outside = node.value in wrong and not self._file.tree.is_within(node, self._loop)
-            if is_outside and self._is_of_loop(node):
+            if is_outside and self._file.flow.is_read(node) and self._is_of_loop(node):
                 raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")
 
     def _require_batch_size_unread(self, found: Parts) -> None:
