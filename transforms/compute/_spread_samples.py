@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import libcst as cst
 
 from perfmod.transforms.compute._spread_model import is_by_sample
+from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
+from perfmod.transforms.facts.value import Kind
 
 _KEEPS_SAMPLES = frozenset(
     {"to", "cuda", "float", "long", "view", "reshape", "squeeze", "unsqueeze", "flatten", "detach", "cpu", "view_as"}
@@ -66,8 +68,16 @@ class Samples:
             args = [arg.value for arg in node.args if not self.is_size(arg.value)]
             is_like = func.attr.value == "view_as" and all(map(self.are, args))
             return self.are(func.value) and (is_like or not any(map(self.are_in, args)))
-        is_model = isinstance(func, cst.Name) and is_by_sample(self._file, self._wrapper, func)
-        return is_model and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+        is_given = isinstance(func, cst.Name) and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+        if not is_given or not isinstance(func, cst.Name) or self._file.value(func).kind is not Kind.MODULE:
+            return False
+        if is_by_sample(self._file, self._wrapper, func):
+            return True
+        if self._file.value(func).name not in torch_api.LOSS_MODULES:
+            raise NotSpread(
+                node, f"`{func.value}` is not under the wrapper: it would see a part of the batch, and train on it"
+            )
+        return False
 
     def _is_by_class(self, args: Sequence[cst.Arg]) -> bool:
         given = [self._file.code(arg).rstrip(", ") for arg in args]
