@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from perfmod.transforms.compute._spread_model import is_by_sample
+from perfmod.transforms.compute._spread_pairs import may_be_pairs
 from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
@@ -26,6 +27,8 @@ _LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - 
 _LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
 _UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
 """Settings by which a loss is no plain mean, or may be none."""
+_BROADCAST = ("mseloss", "l1loss", "huberloss")
+"""Losses that stretch a column and a row to a square, with a warning."""
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 _SIZE = re.compile(r"\w+\.size\(0\)|\w+\.shape\[0\]|len\(\w+\)")
 
@@ -90,12 +93,14 @@ class Samples:
     def are_compared(self, node: cst.BaseExpression) -> bool:
         """Whether a value says something of each sample, so that it can be counted: `out.argmax(1) == y`."""
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-            return self.are(node.left) and self.are(node.comparisons[0].comparator)
+            sides = (node.left, node.comparisons[0].comparator)
+            return all(map(self.are, sides)) and not may_be_pairs(self._file, *sides)
         func = node.func if isinstance(node, cst.Call) else None
         if isinstance(node, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value in _COMPARES:
             is_test = func.attr.value in ("eq", "ne") and bool(node.args) and self.are(func.value)
             subject = is_test or self.are_compared(func.value)
-            return subject and all(self.are(arg.value) for arg in node.args)
+            is_paired = is_test and may_be_pairs(self._file, func.value, node.args[0].value)
+            return subject and not is_paired and all(self.are(arg.value) for arg in node.args)
         return False
 
     def is_size(self, node: cst.BaseExpression) -> bool:
@@ -139,7 +144,10 @@ class Samples:
         positional = [arg for arg in made.args if arg.keyword is None]
         given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
         is_short = len(positional) <= (2 if made is node else 0)
-        return is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
+        is_of_samples = is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
+        name = self._file.qualified(made) or ""
+        is_broadcast = name.lower().replace("_", "").endswith(_BROADCAST)
+        return is_of_samples and not (is_broadcast and may_be_pairs(self._file, *given))
 
     def _leaves_out_samples(self) -> bool:
         """Whether the script writes -100: losses leave out samples of that class, from their mean, too."""
@@ -148,6 +156,8 @@ class Samples:
     def _is_elementwise(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
             sides = (node.left, node.right)
+            if all(map(self._is_elementwise, sides)) and may_be_pairs(self._file, *sides):
+                return False
             return any(map(self._is_elementwise, sides)) and all(
                 self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
             )
