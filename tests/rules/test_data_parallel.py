@@ -302,6 +302,7 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
      "only one process has"),
     ({"before": "model.register_forward_hook(print)"}, "hook"),
     ({"before": "for p in model.parameters(): p.register_hook(lambda g: g.clamp(-1, 1))"}, "hook"),
+    ({"report": "torch.optim.swa_utils.update_bn(loader, model)"}, "each process would run"),
     ({"before": "torch.seed()"}, "another number in each process"),
     ({"before": "torch.manual_seed(int(time.time()))", "extra": "import time"}, "another number in each process"),
     ({"before": "first = os.getpid()\ntorch.manual_seed(first + 1)"}, "another number in each process"),

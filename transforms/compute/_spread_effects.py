@@ -18,6 +18,7 @@ _UNKNOWN = (
     "torch.jit.save", "torch.onnx.", "urllib.", "numpy.memmap", "builtins.input", "os.system", "os.popen", "os.rmdir",
     "os.removedirs", "os.renames", "os.symlink", "os.link", "os.truncate", "os.mkfifo", "os.kill", "os.fork", "os.exec",
     "os.spawn", "os.open", "sqlite3.", "dbm.", "shelve.", "zipfile.", "tarfile.", "scipy.io.savemat",
+    "torch.optim.swa_utils.update_bn",
 )  # fmt: skip
 _UNKNOWN_METHODS = frozenset({
     "mkdir", "write", "writelines", "write_text", "write_bytes", "savefig", "to_csv", "writerow", "writerows", "unlink",
