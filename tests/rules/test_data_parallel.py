@@ -396,6 +396,12 @@ def test_a_script_that_asks_for_the_wrapper_keeps_the_names_of_its_checkpoints()
     assert "if isinstance(model, nn.parallel.DistributedDataParallel):" in after
 
 
+def test_arguments_that_are_parsed_behind_the_loader_do_not_delay_the_start() -> None:
+    parsed = "args = argparse.ArgumentParser().parse_args()"
+    after = rewritten(FLAT.format(**{**USUAL, "extra": "import argparse", "before": parsed})).after.decode()
+    assert 0 < after.index("dist.init_process_group") < after.index("dist.get_world_size()") < after.index(parsed)
+
+
 def test_old_files_are_removed_and_renamed_by_the_first_process() -> None:
     report = "torch.save(model.state_dict(), 'a.tmp')\n    os.replace('a.tmp', 'a.pt')"
     after = rewritten(FLAT.format(**{**USUAL, "report": report})).after.decode()
