@@ -271,12 +271,141 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     ({"report": "torch.save(model.state_dict(), 'a')\nmodel.load_state_dict(torch.load('a'))"}, "before that is"),
     ({"before": "os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'"}, "CUDA_VISIBLE_DEVICES"),
     ({"before": "schedule = torch.device('cuda:1')"}, "one process only"),
+    ({"before": "device_name = f'cuda:{0}'"}, "one process only"),
+    ({"before": "head = nn.Linear(3, 3)", "out": "head(model(x))"}, "not under the wrapper"),
+    ({"before": "import copy; teacher = copy.deepcopy(model)", "out": "teacher(x)"}, "not under the wrapper"),
+    ({"before": "w = nn.Parameter(torch.ones(1))", "loss": "F.cross_entropy(out, y) * w"}, "trained beside"),
+    ({"before": "w = torch.ones(1, requires_grad=True)", "loss": "F.cross_entropy(out, y) * w"}, "trained beside"),
+    ({"parallel": "nn.Sequential(nn.DataParallel(model), nn.Linear(3, 3))"}, "only a part of the model"),
+    ({"report": "model.requires_grad_(epoch > 0)"}, "changes behind the wrapper"),
+    ({"report": "for p in model.parameters(): p.requires_grad = epoch > 0"}, "changes behind the wrapper"),
+    ({"report": "plain = type(model) is not nn.DataParallel"}, "no longer be the class"),
+    ({"before": "labels = [0, -100]"}, "not seen to be a mean"),
+    ({"before": "os.system('rm old.pt')"}, "each process would run"),
+    ({"before": "name = input('name')"}, "each process would run"),
+    ({"before": "from pathlib import Path; Path('a').rename('b')"}, "each process would run"),
+    ({"before": "from pathlib import Path; Path('a').replace('b')"}, "each process would run"),
+    ({"before": "from pathlib import Path; log = Path('a').open('w')"}, "each process would run"),
+    ({"report": "print(words.pop())"}, "only one process reports"),
+    ({"report": "print(torch.rand(1))"}, "only one process reports"),
+    ({"report": "if loss.item() < 1: sys.exit()", "extra": "import sys"}, "wait for ever"),
+    ({"late": "spent = time.time() - 3; slow = spent > 60\n        if slow: lr = 1", "extra": "import time"},
+     "decide differently"),
+    ({"before": "sched = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)", "report": "sched.step(1.0)"},
+     "its last digits"),
+    ({"before": "names = list(set(words))"}, "another order"),
+    ({"before": "words = {'a', 'b'}; index = {word: i for i, word in enumerate(words)}"}, "another order"),
+    ({"before": "import numpy as np; numbers = np.random.default_rng()"}, "give the generator a seed"),
+    ({"before": "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter()\nwriter.add_graph(model)"},
+     "wait for the others"),
+    ({"before": "from torch.utils.tensorboard import SummaryWriter\nwriter = SummaryWriter()\nfolder = writer.log_dir"},
+     "only one process has"),
+    ({"before": "model.register_forward_hook(print)"}, "hook"),
+    ({"before": "for p in model.parameters(): p.register_hook(lambda g: g.clamp(-1, 1))"}, "hook"),
+    ({"report": "torch.optim.swa_utils.update_bn(loader, model)"}, "each process would run"),
+    ({"before": "torch.seed()"}, "another number in each process"),
+    ({"before": "torch.manual_seed(int(time.time()))", "extra": "import time"}, "another number in each process"),
+    ({"before": "first = os.getpid()\ntorch.manual_seed(first + 1)"}, "another number in each process"),
+    ({"before": "number = hash('cat')"}, "another number in each process"),
+    ({"before": "import random\nif len(samples) > 3: random.seed(0)\nfirst = random.random()"}, "random.seed"),
+    ({"late": "if loss.item() < 1: optimizer.param_groups[0]['lr'] = 0.1"}, "its last digits"),
+    ({"report": "low = evaluate()\n    if low < 1:\n        continue"}, "wait for ever"),
+    ({"late": "n = (out.argmax(1, keepdim=True) == y).sum().item()"}, "own part"),
+    ({"before": "narrow = nn.Linear(6, 1)", "loss": "F.mse_loss(out, y)"}, "not seen to be a mean"),
+    ({"before": "narrow = nn.Linear(6, 1)", "loss": "nn.SmoothL1Loss()(out, y)"}, "not seen to be a mean"),
+    ({"before": "narrow = nn.Linear(6, 1)", "loss": "((out - y) ** 2).mean()"}, "not seen to be a mean"),
     ({"before": "import torch.distributed as dist; dist.init_process_group('gloo')"}, "there already"),
 ])  # fmt: skip
 def test_what_keeps_a_script(parts: dict[str, str], reason: str) -> None:
     result = rewritten(FLAT.format(**{**USUAL, **parts}))
     assert result.after == result.before, result.after.decode()
     assert reason in result.refused[0].reason, result.refused[0].reason
+
+
+@pytest.mark.parametrize(("out", "is_kept"), [("model(x)", False), ("inner(x)", True)])
+def test_a_model_with_another_name_below_its_wrapper_is_not_called(out: str, is_kept: bool) -> None:
+    code = FLAT.format(**{**USUAL, "parallel": "nn.DataParallel(inner)", "out": out})
+    code = code.replace("model = nn.Sequential", "inner = nn.Sequential").replace(
+        "model.to(device)", "inner.to(device)"
+    )
+    result = rewritten(code)
+    assert bool(result.refused) is is_kept, result.refused
+    assert not is_kept or "passes by the wrapper" in result.refused[0].reason
+
+
+COLLECTS = """\
+SEEN = {{}}
+
+
+class Net(nn.Linear):
+    def forward(self, x):
+        out = super().forward(x)
+        kept = {{}}
+        {line}
+        return out
+
+"""
+
+
+@pytest.mark.parametrize(("line", "is_kept"), [
+    ("kept['sum'] = 3; kept.update(a=3)", False),
+    ("SEEN['sum'] = out.sum()", True),
+    ("SEEN.update(sum=out.sum())", True),
+])  # fmt: skip
+def test_a_model_that_collects_figures_in_names_of_the_script_stays(line: str, is_kept: bool) -> None:
+    code = FLAT.format(**USUAL).replace("device =", COLLECTS.format(line=line) + "device =")
+    result = rewritten(re.sub(r"nn\.Sequential\(.*\)\.to", "Net(6, 3).to", code))
+    assert bool(result.refused) is is_kept, result.refused
+    assert not is_kept or "collect" in result.refused[0].reason
+
+
+UNSEEDED = """\
+class Part(torch.utils.data.Dataset):
+    def __init__(self):
+        self.rows = {drawn}
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return self.rows[index] + torch.rand(6), index % 3
+
+"""
+
+
+@pytest.mark.parametrize(("drawn", "is_kept"), [
+    ("torch.ones(8, 6)", False),
+    ("torch.randn(8, 6)", True),
+    ("torch.empty(8, 6).normal_()", True),
+    ("np.random.permutation(8)", True),
+])  # fmt: skip
+def test_samples_that_are_drawn_when_a_dataset_is_made_need_a_seed(drawn: str, is_kept: bool) -> None:
+    code = FLAT.format(**{**USUAL, "extra": "import numpy as np"}).replace("torch.manual_seed(0)\n", "")
+    code = re.sub(r"samples = .*", "samples = Part()", code).replace(
+        "device =", UNSEEDED.format(drawn=drawn) + "device ="
+    )
+    result = rewritten(code)
+    assert bool(result.refused) is is_kept
+    assert not is_kept or "draw its own numbers" in result.refused[0].reason
+
+
+def test_a_script_that_asks_for_the_wrapper_keeps_the_names_of_its_checkpoints() -> None:
+    """Without `module.` in front, as it saved them."""
+    asked = "if isinstance(model, nn.DataParallel):\n        torch.save(model.module.state_dict(), 'model.pt')"
+    after = rewritten(FLAT.format(**{**USUAL, "report": asked})).after.decode()
+    assert "if isinstance(model, nn.parallel.DistributedDataParallel):" in after
+
+
+def test_arguments_that_are_parsed_behind_the_loader_do_not_delay_the_start() -> None:
+    parsed = "args = argparse.ArgumentParser().parse_args()"
+    after = rewritten(FLAT.format(**{**USUAL, "extra": "import argparse", "before": parsed})).after.decode()
+    assert 0 < after.index("dist.init_process_group") < after.index("dist.get_world_size()") < after.index(parsed)
+
+
+def test_old_files_are_removed_and_renamed_by_the_first_process() -> None:
+    report = "torch.save(model.state_dict(), 'a.tmp')\n    os.replace('a.tmp', 'a.pt')"
+    after = rewritten(FLAT.format(**{**USUAL, "report": report})).after.decode()
+    assert re.search(r"if dist.get_rank\(\) == 0:\n +torch.save.*\n +os.replace", after)
 
 
 @pytest.mark.parametrize("order", ["", ", shuffle=False", ", shuffle=first"])

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from perfmod.transforms.compute._spread_model import question_edits
 from perfmod.transforms.compute._spread_parts import Parts
 from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.compute._spread_step import Step
@@ -35,6 +36,7 @@ def model_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:
     start = source.span(call)[0]
     yield replace(source, whole, call_text(source, start, f"{nn}.parallel.DistributedDataParallel", arguments))
     yield from _condition(file, call)
+    yield from question_edits(file, call)
     yield from _devices(file, found)
 
 
@@ -89,10 +91,10 @@ def _only_wraps(file: FileFacts, around: cst.If, call: cst.Call) -> bool:
 def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
     """A device with a number becomes the process's own."""
     for string in find_all(file.tree.module, cst.SimpleString):
-        if isinstance(text := string.evaluated_value, str) and text.startswith("cuda:"):
+        if isinstance(device := string.evaluated_value, str) and device.startswith("cuda:"):
             parent = next(n for n in file.tree.ancestors(string) if isinstance(n, (cst.Call, cst.BaseStatement)))
             is_named = isinstance(parent, cst.Call) and dotted(parent.func).endswith((".device", ".to"))
-            if text != "cuda:0" or not is_named:
+            if device != "cuda:0" or not is_named:
                 raise NotSpread(string, f"`{string.value}` is the device of one process only")
             yield replace(file.source, string, string.value.replace("cuda:0", "cuda"))
     for call in find_all(file.tree.module, cst.Call):
@@ -103,8 +105,11 @@ def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
         is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
         if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):
             raise NotSpread(call, f"`{file.code(call)}` runs before the process has its device")
-        if is_numbered or any("cuda:" in file.code(part) for part in find_all(call, cst.FormattedString)):
+        if is_numbered:
             raise NotSpread(call, f"`{file.code(call)}` chooses the device of one process only")
+    for text in find_all(file.tree.module, cst.FormattedString):
+        if "cuda:" in file.code(text):
+            raise NotSpread(text, f"`{file.code(text)}` chooses the device of one process only")
 
 
 def loader_edits(file: FileFacts, found: Parts) -> Iterator[Edit]:

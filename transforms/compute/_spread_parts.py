@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._spread_draws import require_alike
+from perfmod.transforms.compute._spread_model import require_whole
 from perfmod.transforms.compute._spread_program import NotSpread, require_one_program
+from perfmod.transforms.compute._spread_rounds import require_together
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.entry import Top
 from perfmod.transforms.facts.file import FileFacts
@@ -38,6 +41,7 @@ class Parts:
 def parts(file: FileFacts, call: cst.Call) -> Parts:
     """The parts of the script of a DataParallel. Raises `NotSpread`."""
     require_one_program(file, call)
+    require_alike(file)
     if has_star(call) or len(call.args) != 1:
         raise NotSpread(call, "it is told which devices to use")
     function, body = _entry(file, call)
@@ -45,6 +49,7 @@ def parts(file: FileFacts, call: cst.Call) -> Parts:
     targets = statement.targets if isinstance(statement, cst.Assign) else ()
     if len(targets) != 1 or not isinstance(targets[0].target, cst.Name) or "(" in file.code(call.func):
         raise NotSpread(call, "the model is not assigned to a name")
+    require_whole(file, call)
     found = [loader for loader in file.loaders if loader.trains]
     if len(found) != 1:
         raise NotSpread(call, f"{len(found) or 'no'} loaders of training batches are in sight, and one is needed")
@@ -121,6 +126,7 @@ def _epochs(file: FileFacts, loop: cst.For, function: cst.FunctionDef | None) ->
     ends = find_any(epochs.body, cst.Break, cst.Return)
     for end in ends:
         raise NotSpread(end, "a process that leaves the loop over epochs alone would let the others wait for ever")
+    require_together(file, epochs, function)
     target = epochs.target
     if not isinstance(target, cst.Name) or target.value == "_" or "range(" not in file.code(epochs.iter):
         raise NotSpread(epochs, "the number of the epoch has no name, and the sampler needs it")

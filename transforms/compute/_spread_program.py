@@ -20,7 +20,8 @@ _ALREADY = re.compile(
     r"\b(?:CUDA_VISIBLE_DEVICES|init_process_group|DistributedDataParallel|DistributedSampler|mp\.spawn)\b"
 )
 _STATE = re.compile(r"\.module\.(?:(?:load_)?state_dict|(?:named_)?parameters|train|eval)\(")
-_DRAWS = re.compile(r"torch\.(?:rand\w*|utils\.data\.random_split|normal|multinomial|bernoulli)$")
+_OWN = ("time.", "datetime.", "os.getpid", "os.urandom", "uuid.", "secrets.", "builtins.hash", "builtins.id")
+_DRAWS = ("random.", "numpy.random.")
 
 
 class NotSpread(Exception):
@@ -54,11 +55,15 @@ def require_one_program(file: FileFacts, call: cst.Call) -> None:
         if node.attr.value == "module" and not _STATE.match(file.source.text, file.source.span(node.value)[1]):
             raise NotSpread(node, f"`{file.code(node)}` passes by the wrapper, which then does not average gradients")
     for other in find_all(own, cst.Call):
-        _require_shared(file, other)
-        tests = [each for each in file.tree.ancestors(other) if isinstance(each, (cst.If, cst.While))]
-        is_tested = any(file.tree.is_within(other, each.test) for each in tests)
-        if is_tested and (file.qualified(other) or "").startswith(("time.", "datetime.", "random.", "numpy.random.")):
-            raise NotSpread(other, "processes may decide differently here, and wait for each other for ever")
+        if is_true(argument(other, "download")):
+            raise NotSpread(
+                other, "all processes would download at once: download before the training, with another script"
+            )
+    for branch in find_any(own, cst.If, cst.While):
+        assert isinstance(branch, (cst.If, cst.While))
+        decided = own_call(file, branch.test, draws=True)
+        if decided is not None:
+            raise NotSpread(decided, "processes may decide differently here, and wait for each other for ever")
 
 
 def _imported(node: cst.CSTNode) -> Iterator[str]:
@@ -68,20 +73,23 @@ def _imported(node: cst.CSTNode) -> Iterator[str]:
         yield from (dotted(alias.name) for alias in node.names)
 
 
-def _require_shared(file: FileFacts, call: cst.Call) -> None:
-    """What each process does must be the same, or do no harm when several do it at once."""
-    name = file.qualified(call) or ""
-    if is_true(argument(call, "download")):
-        raise NotSpread(call, "all processes would download at once: download before the training, with another script")
-    library = "torch" if _DRAWS.match(name) else name.partition(".")[0]
-    is_draw = _DRAWS.match(name) or name.startswith(("random.", "numpy.random."))
-    seeds = {"torch": "torch.manual_seed", "random": "random.seed", "numpy": "numpy.random.seed"}
-    function = file.tree.function(call)
-    is_of_class = function is not None and file.tree.class_of(function) is not None
-    if not is_draw or name in seeds.values() or is_of_class or argument(call, "generator") is not None:
-        return
-    for seed in find_all(file.tree.module, cst.Call):
-        is_above = file.tree.function(seed) is not function or file.comes_before(seed, call)
-        if file.qualified(seed) == seeds[library] and seed.args and is_above:
-            return
-    raise NotSpread(call, f"each process would draw its own numbers: call `{seeds[library]}` before")
+def own_call(file: FileFacts, value: cst.BaseExpression, *, draws: bool) -> cst.Call | None:
+    """The call that gives each process another value, and from which `value` is computed, directly or through names.
+
+    With `draws`, also one in `value` itself that draws a number.
+    """
+    waiting: list[cst.CSTNode] = [value]
+    seen: set[int] = set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        for call in find_all(part, cst.Call):
+            name = file.qualified(call) or ""
+            if name.startswith(_OWN) or (draws and part is value and name.startswith(_DRAWS)):
+                return call
+        for read in find_all(part, cst.Name):
+            is_number = file.flow.is_variable(read)
+            waiting += [each.value for each in file.flow.definitions(read) if is_number and each.value is not None]
+    return None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from perfmod.transforms.compute._spread_effects import WRITES, is_unknown, leaves_state
 from perfmod.transforms.compute._spread_parts import Parts
 from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.facts.calls import argument
@@ -17,16 +18,18 @@ from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.writing import nest_statements, replace
 
 IS_FIRST = "dist.get_rank() == 0"
-_WRITES = frozenset({"builtins.print", "torch.save", "os.makedirs", "os.mkdir", "numpy.save", "numpy.savez"})
 _WRITERS = frozenset({"torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter"})
 _WRITING_METHODS = ("add_", "flush", "close")
+_WRITER_METHODS = frozenset(
+    f"add_{kind}"
+    for kind in ("scalar", "scalars", "image", "images", "figure", "histogram", "text", "hparams", "embedding", "video")
+)
 _BARS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.trange", "tqdm.auto.trange"})
-_UNKNOWN = ("logging.", "subprocess.", "shutil.", "pickle.dump", "json.dump", "matplotlib.", "torchvision.utils.")
-_UNKNOWN_METHODS = frozenset({"mkdir", "write", "write_text", "savefig", "to_csv", "writerow", "unlink", "info"})
 
 
 def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
     """The edits that leave reports to the first process. Raises `NotSpread`."""
+    _require_writers(file)
     lines: list[cst.SimpleStatementLine] = []
     saves: list[cst.Call] = []
     loads: list[cst.Call] = []
@@ -38,7 +41,7 @@ def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
             yield from add_keyword(file.source, call, "disable=dist.get_rank() != 0")
         elif name in _WRITERS:
             yield _writer(file, call)
-        elif name in _WRITES or _is_of_writer(file, call):
+        elif name in WRITES or _is_of_writer(file, call):
             _require_alone(file, found, call)
             saves += [call] if name == "torch.save" else []
             line = _line(file, call)
@@ -46,7 +49,7 @@ def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
                 lines.append(line)
         elif name == "torch.load":
             loads.append(call)
-        elif _is_unknown(call, name):
+        elif is_unknown(file, call):
             raise NotSpread(call, f"each process would run `{file.code(call.func)}`")
     for load in loads:
         is_at_start = file.tree.function(load) is file.tree.function(found.call) and not file.tree.loops(load)
@@ -59,20 +62,22 @@ def reports(file: FileFacts, found: Parts) -> Iterator[Edit]:
 def _is_of_writer(file: FileFacts, call: cst.Call) -> bool:
     """Whether a call is `writer.add_scalar(...)` of a known writer."""
     func = call.func
-    if not isinstance(func, cst.Attribute) or not func.attr.value.startswith(_WRITING_METHODS):
-        return False
-    definitions = file.flow.definitions(func.value) if isinstance(func.value, cst.Name) else ()
-    made = [each.value for each in definitions]
-    return bool(made) and all(isinstance(each, cst.Call) and file.qualified(each) in _WRITERS for each in made)
+    is_writing = isinstance(func, cst.Attribute) and func.attr.value.startswith(_WRITING_METHODS)
+    return is_writing and isinstance(func, cst.Attribute) and file.value(func.value).name in _WRITERS
 
 
-def _is_unknown(call: cst.Call, name: str) -> bool:
-    if name == "builtins.open":
-        mode = argument(call, "mode", 1)
-        return mode is not None and not (isinstance(mode, cst.SimpleString) and set("wax+").isdisjoint(mode.value))
-    if "SummaryWriter" in name or name.startswith(_UNKNOWN):
-        return True
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _UNKNOWN_METHODS
+def _require_writers(file: FileFacts) -> None:
+    """All processes but the first one have `None` for a writer, of which nothing but writing is asked on the first."""
+    writers = [call for call in find_all(file.tree.module, cst.Call) if file.qualified(call) in _WRITERS]
+    for call in find_all(file.tree.module, cst.Call) if writers else ():
+        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if method == "add_graph":
+            raise NotSpread(call, "it runs the model in one process, which would wait for the others for ever")
+        if method in _WRITER_METHODS and not _is_of_writer(file, call):
+            raise NotSpread(call, f"`{file.code(call.func)}` may be called of the writer, which only one process has")
+    for node in find_all(file.tree.module, cst.Attribute) if writers else ():
+        if file.value(node.value).name in _WRITERS and not node.attr.value.startswith(_WRITING_METHODS):
+            raise NotSpread(node, f"`{file.code(node)}` is asked of the writer, which only one process has")
 
 
 def _writer(file: FileFacts, call: cst.Call) -> Edit:
@@ -99,7 +104,7 @@ def _require_alone(file: FileFacts, found: Parts, call: cst.Call) -> None:
     """A report of one process must not do what the others have to do with it."""
     for inner in find_all(call, cst.Call):
         is_model = file.value(inner.func).kind is Kind.MODULE and inner is not call
-        if is_model or file.values.calls.resolve(inner) is not None or file.qualified(inner) == "builtins.next":
+        if is_model or file.values.calls.resolve(inner) is not None or leaves_state(file, inner):
             raise NotSpread(inner, f"`{file.code(inner)}` is called where only one process reports")
     if any(True for _ in find_all(call, cst.NamedExpr)):
         raise NotSpread(call, "a name is bound in what only one process reports")
@@ -140,4 +145,4 @@ def _groups(file: FileFacts, lines: Sequence[cst.SimpleStatementLine]) -> Iterat
 def bare_reports_above(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> bool:
     """Whether statements print or call something in sight, which may print."""
     calls = (call for line in lines for call in find_in_scope(line, cst.Call) if isinstance(call, cst.Call))
-    return any(file.qualified(call) in _WRITES or file.values.calls.resolve(call) is not None for call in calls)
+    return any(file.qualified(call) in WRITES or file.values.calls.resolve(call) is not None for call in calls)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from perfmod.transforms.compute._spread_model import is_by_sample
+from perfmod.transforms.compute._spread_pairs import may_be_pairs
+from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.facts import torch_api
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
@@ -24,6 +27,8 @@ _LOSSES = {f"torch.nn.functional.{name}" for name in torch_api.LOSS_FUNCTIONS - 
 _LOSS_MODULES = torch_api.LOSS_MODULES - {"torch.nn.LinearCrossEntropyLoss"}
 _UNEVEN = ("weight", "ignore_index", "size_average", "reduce")
 """Settings by which a loss is no plain mean, or may be none."""
+_BROADCAST = ("mseloss", "l1loss", "huberloss")
+"""Losses that stretch a column and a row to a square, with a warning."""
 _ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide, cst.Power)
 _SIZE = re.compile(r"\w+\.size\(0\)|\w+\.shape\[0\]|len\(\w+\)")
 
@@ -36,8 +41,9 @@ class Samples:
         means: of means over samples.
     """
 
-    def __init__(self, file: FileFacts, names: set[str]) -> None:
+    def __init__(self, file: FileFacts, wrapper: cst.Call, names: set[str]) -> None:
         self._file = file
+        self._wrapper = wrapper
         self.names = names
         self.means: set[str] = set()
 
@@ -65,9 +71,16 @@ class Samples:
             args = [arg.value for arg in node.args if not self.is_size(arg.value)]
             is_like = func.attr.value == "view_as" and all(map(self.are, args))
             return self.are(func.value) and (is_like or not any(map(self.are_in, args)))
-        is_model = isinstance(func, cst.Name) and self._file.value(func).kind is Kind.MODULE
-        is_loss = self._file.value(func).name in torch_api.LOSS_MODULES
-        return is_model and not is_loss and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+        is_given = isinstance(func, cst.Name) and bool(node.args) and all(self.are(arg.value) for arg in node.args)
+        if not is_given or not isinstance(func, cst.Name) or self._file.value(func).kind is not Kind.MODULE:
+            return False
+        if is_by_sample(self._file, self._wrapper, func):
+            return True
+        if self._file.value(func).name not in torch_api.LOSS_MODULES:
+            raise NotSpread(
+                node, f"`{func.value}` is not under the wrapper: it would see a part of the batch, and train on it"
+            )
+        return False
 
     def _is_by_class(self, args: Sequence[cst.Arg]) -> bool:
         given = [self._file.code(arg).rstrip(", ") for arg in args]
@@ -80,12 +93,14 @@ class Samples:
     def are_compared(self, node: cst.BaseExpression) -> bool:
         """Whether a value says something of each sample, so that it can be counted: `out.argmax(1) == y`."""
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
-            return self.are(node.left) and self.are(node.comparisons[0].comparator)
+            sides = (node.left, node.comparisons[0].comparator)
+            return all(map(self.are, sides)) and not may_be_pairs(self._file, *sides)
         func = node.func if isinstance(node, cst.Call) else None
         if isinstance(node, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value in _COMPARES:
             is_test = func.attr.value in ("eq", "ne") and bool(node.args) and self.are(func.value)
             subject = is_test or self.are_compared(func.value)
-            return subject and all(self.are(arg.value) for arg in node.args)
+            is_paired = is_test and may_be_pairs(self._file, func.value, node.args[0].value)
+            return subject and not is_paired and all(self.are(arg.value) for arg in node.args)
         return False
 
     def is_size(self, node: cst.BaseExpression) -> bool:
@@ -125,14 +140,24 @@ class Samples:
             isinstance(reduction, cst.SimpleString) and reduction.evaluated_value in ("mean", "batchmean")
         )
         is_even = not has_star(made) and not any(argument(made, each) is not None for each in _UNEVEN)
+        is_even = is_even and not self._leaves_out_samples()
         positional = [arg for arg in made.args if arg.keyword is None]
         given = [arg.value for arg in node.args if arg.keyword is None or arg.keyword.value in ("input", "target")]
         is_short = len(positional) <= (2 if made is node else 0)
-        return is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
+        is_of_samples = is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
+        name = self._file.qualified(made) or ""
+        is_broadcast = name.lower().replace("_", "").endswith(_BROADCAST)
+        return is_of_samples and not (is_broadcast and may_be_pairs(self._file, *given))
+
+    def _leaves_out_samples(self) -> bool:
+        """Whether the script writes -100: losses leave out samples of that class, from their mean, too."""
+        return any(self._file.code(node) == "-100" for node in find_all(self._file.tree.module, cst.UnaryOperation))
 
     def _is_elementwise(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
             sides = (node.left, node.right)
+            if all(map(self._is_elementwise, sides)) and may_be_pairs(self._file, *sides):
+                return False
             return any(map(self._is_elementwise, sides)) and all(
                 self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides
             )

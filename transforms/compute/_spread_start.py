@@ -45,7 +45,9 @@ def _first(file: FileFacts, found: Parts) -> cst.BaseStatement:
     for index, line in enumerate(lines[:-1]):
         calls = [call for call in find_in_scope(line, cst.Call) if isinstance(call, cst.Call)]
         if any(dotted(call.func).endswith(".parse_args") for call in calls):
-            return lines[0] if bare_reports_above(file, lines[: index + 1]) else lines[index + 1]
+            above = lines[: index + 1]
+            is_late = any(file.tree.is_within(made, line) for made in (found.loader.call, found.call) for line in above)
+            return lines[0] if is_late or bare_reports_above(file, above) else lines[index + 1]
     return lines[0]
 
 

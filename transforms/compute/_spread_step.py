@@ -28,7 +28,8 @@ class Step:
     def __init__(self, file: FileFacts, found: Parts) -> None:
         self._file = file
         self._loop = found.loop
-        self._samples = Samples(file, {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)})
+        names = {node.value for node in _batch(found.loop) if isinstance(node, cst.Name)}
+        self._samples = Samples(file, found.call, names)
         self._taken = {id(node) for node in walk(found.loop.target)}
         self.backward, self.loss = self._find_backward()
         for _ in range(2):  # what one round makes, the next may read
@@ -136,7 +137,7 @@ class Step:
         for node in find_all(self._file.tree.module, cst.Name):
             wrong = self._samples.names | (self._samples.means - {self.loss})
             is_outside = node.value in wrong and not self._file.tree.is_within(node, self._loop)
-            if is_outside and self._is_of_loop(node):
+            if is_outside and self._file.flow.is_read(node) and self._is_of_loop(node):
                 raise NotSpread(node, f"`{node.value}` would be only a process's own part of the batch here")
 
     def _require_batch_size_unread(self, found: Parts) -> None:

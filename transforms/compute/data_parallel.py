@@ -18,7 +18,9 @@ first one prints and writes. Checkpoints keep the names that they have under `Da
 
 What a step computes from its batch, other than its mean loss, hits and numbers of samples, would be a part of it only:
 such scripts stay as they are, with the line. So do scripts of several files, losses that are no mean over samples,
-gradients that are added up, downloads, and log files.
+gradients that are added up, downloads, and log files; parameters beside the model, or that are trained only later,
+whose gradients nobody would average; and what may differ between processes: seeds, samples that are drawn without one,
+the order of a set, the end of a training or a learning rate that a clock or a figure decides.
 
 Batch normalisation uses the statistics of a process's part of the batch, as it uses those of a GPU's part under
 `DataParallel`, and running statistics are those of the first part. With as many processes as there were GPUs, parts

@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.facts.file import FileFacts
 
-_EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
+EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort"})
 
 Catching = cst.Try | cst.TryStar | cst.With
 
@@ -25,7 +25,7 @@ def ends_step(file: FileFacts, node: cst.CSTNode) -> bool:
             small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else None
             if isinstance(small, (cst.Raise, cst.Return, cst.Break, cst.Continue)):
                 return True
-            if isinstance(small, cst.Expr) and file.qualified(small.value) in _EXITS:
+            if isinstance(small, cst.Expr) and file.qualified(small.value) in EXITS:
                 return True
         child = ancestor
     return False
@@ -66,4 +66,4 @@ def _only_ends(file: FileFacts, handler: cst.ExceptHandler | cst.ExceptStarHandl
     lines = [line for line in handler.body.body if isinstance(line, cst.SimpleStatementLine)]
     statements = [small for line in lines for small in line.body]
     last = statements[0] if len(statements) == len(handler.body.body) == 1 else None
-    return isinstance(last, cst.Raise) or (isinstance(last, cst.Expr) and file.qualified(last.value) in _EXITS)
+    return isinstance(last, cst.Raise) or (isinstance(last, cst.Expr) and file.qualified(last.value) in EXITS)
