@@ -55,6 +55,27 @@ def weighted(loss):
     return weight * loss
 
 
+class Decay:
+    def __init__(self, settings):
+        self.settings = settings
+
+    def apply(self):
+        self.settings["weight"] *= 0.5
+
+
+class Skipped(nn.Module):
+    def forward(self, x):
+        return x if random.random() < 0.5 else x + 1
+
+
+class Sorted(nn.Module):
+    def forward(self, x):
+        return {{"loss": x.mean(), "of": x}}
+
+
+decay, callbacks = Decay(settings), [schedule]
+
+
 def drop_more(layer):
     if isinstance(layer, nn.Dropout):
         layer.p += 0.1
@@ -118,6 +139,19 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
             "`settings_of_run.weight`, which",
         ),
         (loop(f"float(os.environ['WEIGHT']) * {PLAIN}", end="os.environ['WEIGHT'] = '0.5'"), "`os.environ`, which"),
+        (
+            loop(f"schedule['weight'] * {PLAIN}", end="for each in callbacks: each.advance()"),
+            "`self.table`, which the step reads",
+        ),
+        (loop(f"settings['weight'] * {PLAIN}", end="decay.apply()"), "`settings`, which the step reads"),
+        (loop(f"schedule.rounds * {PLAIN}", end="vars(schedule)['rounds'] = 2"), "`schedule.rounds`, which the step"),
+        (loop(f"schedule.rounds * {PLAIN}", end="schedule.__dict__.update(rounds=2)"), "`schedule.rounds`, which"),
+        (loop(f"schedule.rounds * {PLAIN}", end="setattr(schedule, str(epoch), 2)"), "`schedule.rounds`, which"),
+        (
+            "model = nn.Sequential(Skipped(), nn.Linear(4, 3)).to(device)\n" + loop(),
+            "`random.random()` draws on the host",
+        ),
+        (loop(f"int(y.max()) * {PLAIN}"), "waits for the device"),
         (loop(front="model.train()"), RECORDED),
         (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
     ],
@@ -159,3 +193,23 @@ def test_functions_run_again_with_what_changed(around: str, why: str) -> None:
 def test_batches_that_outlive_a_round_are_not_changed_in_a_copy(kept: str, why: str) -> None:
     step = loop().replace("        optimizer.zero", "        x.mul_(0.9)\n        optimizer.zero")
     assert why in reason(f"batches = {kept}\n" + step.replace("in loader", "in batches"))
+
+
+@pytest.mark.parametrize(
+    ("step", "kept", "why"),
+    [
+        ("out = Sorted()(model(x)); loss = out['loss']", "out", "`out`, which other lines keep, may be no tensor"),
+        ("rows = x.size(0); loss = criterion(model(x), y)", "rows", "`rows`, which other lines keep, may be no tensor"),
+        ("out = model(x); loss = criterion(out, y)", "out", RECORDED),
+    ],
+)
+def test_what_is_kept_is_a_tensor(step: str, kept: str, why: str) -> None:
+    lines = loop(behind=f"history.append({kept})").replace(f"loss = {PLAIN}", step)
+    assert why in reason(lines)
+
+
+def test_numbers_of_the_host_are_not_read_in_the_step() -> None:
+    loop_on_cpu = loop().replace(
+        "x, y = x.to(device)", "longest = torch.arange(4).max().item()\n        x, y = x.to(device)"
+    )
+    assert "`longest`" in reason(loop_on_cpu.replace("model(x)", "model(x)[:longest]"))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from perfmod.transforms.compute._recordable import reached, targets_of
-from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round, calls_method, owner
+from perfmod.transforms.compute._step_parts import ASKED, NotRecorded, Parts, Round, calls_method, owner
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
@@ -22,6 +22,8 @@ from perfmod.transforms.facts.value import Kind
 
 _LOOKED_AT = frozenset({"param_groups", "training", "data", "grad"})
 """What the recorder looks at in every round, of optimizers and modules; gradients are another matter."""
+_ANY = "*"
+"""Stands for the attribute that is changed where its name is not written out."""
 _CHANGES_LAYERS = tuple(
     f"torch.{name}"
     for name in ("nn.utils.prune", "nn.utils.parametri", "nn.utils.remove_", "nn.utils.weight_norm",
@@ -113,14 +115,33 @@ def _require_attributes_still(
         for read in find_all(part, cst.Attribute):
             name = read.attr.value
             of_library = (file.qualified(read) or "").startswith(_LIBRARIES)
-            if name not in changed or of_library or file.value(read.value).is_tensor:
+            by = changed.get(name) or (changed.get(_ANY) if name not in ASKED else None)
+            if by is None or of_library or file.value(read.value).is_tensor:
                 continue
             value = file.value(read)
             is_called = isinstance(parent := file.tree.parent(read), cst.Call) and parent.func is read
             if (is_called and value.kind is not Kind.MODULE) or file.tree.is_target(read):
                 continue
             if not (name not in rebound and (value.is_tensor or value.kind in _STILL)):
-                raise NotRecorded(changed[name], f"`{file.code(read)}`, which the step reads, is changed in Python")
+                raise NotRecorded(by, f"`{file.code(read)}`, which the step reads, is changed in Python")
+        for item in find_all(part, cst.Subscript):
+            for name in _also_held_as(file, item.value) if not file.tree.is_target(item) else ():
+                if name in changed and name not in rebound:
+                    why = f"`{file.code(item.value)}`, which the step reads, is changed in Python"
+                    raise NotRecorded(changed[name], why)
+
+
+def _also_held_as(file: FileFacts, container: cst.BaseExpression) -> set[str]:
+    """The attributes of objects in sight that were given a container: `Schedule(settings)` keeps it as its own."""
+    if not isinstance(container, cst.Name) or file.value(container).is_tensor:
+        return set()
+    found: set[str] = set()
+    for use in (use for each in file.flow.definitions(container) for use in file.flow.uses(each)):
+        call = file.tree.parent(arg) if isinstance(arg := file.tree.parent(use), cst.Arg) else None
+        cls = file.values.calls.constructed(call) if isinstance(call, cst.Call) else None
+        nodes = walk(cls.node) if cls is not None else ()
+        found |= {t.attr.value for node in nodes for t in targets_of(node) if isinstance(t, cst.Attribute)}
+    return found
 
 
 def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[str, bool]]:
@@ -131,18 +152,28 @@ def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[st
         root = target
         while isinstance(root, cst.Subscript):
             root = root.value
-        if isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
+        if root is not target and _is_namespace(file, root):
+            yield _ANY, False
+        elif isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
             yield root.attr.value, root is target and not isinstance(node, cst.AugAssign)
     if not isinstance(node, cst.Call):
         return
     if file.qualified(node) == "builtins.setattr" and len(node.args) == 3:
         name = node.args[1].value
-        if isinstance(name, cst.SimpleString):
-            yield str(name.evaluated_value), True
+        yield (str(name.evaluated_value), True) if isinstance(name, cst.SimpleString) else (_ANY, False)
         return
     container = node.func.value if isinstance(node.func, cst.Attribute) else None
-    if isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
+    if container is not None and _is_namespace(file, container) and _fills(file, container):
+        yield _ANY, False
+    elif isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
         yield container.attr.value, False
+
+
+def _is_namespace(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether something holds all attributes of an object: `vars(settings)`, `settings.__dict__`."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "__dict__"
+    return isinstance(node, cst.Call) and file.qualified(node) == "builtins.vars"
 
 
 def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
