@@ -63,6 +63,18 @@ class Decay:
         self.settings["weight"] *= 0.5
 
 
+class Counted:
+    rounds = 0
+
+    def __mul__(self, other):
+        self.rounds += 1
+        return self.rounds * other
+
+    def __float__(self):
+        self.rounds += 1
+        return 1.0
+
+
 class Skipped(nn.Module):
     def forward(self, x):
         return x if random.random() < 0.5 else x + 1
@@ -96,6 +108,7 @@ for epoch in range(4):
         print(loss.item())
     {end}"""
 PLAIN = "criterion(model(x), y)"
+HALVED = f"schedule['weight'] * {PLAIN}"
 RECORDED = "the recorder is a file of its own"
 
 
@@ -152,6 +165,16 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
             "`random.random()` draws on the host",
         ),
         (loop(f"int(y.max()) * {PLAIN}"), "waits for the device"),
+        (f"hooks = [schedule.advance]\n{loop(HALVED, end='for hook in hooks: hook()')}", "`self.table`, which"),
+        (loop(HALVED, end="getattr(callbacks[0], str(epoch))()"), "`self.table`, which"),
+        ("hooks = [schedule.advance]\n" + loop(HALVED, end="hooks[0]()"), "`self.table`, which"),
+        (f"counted = Counted()\n{loop(f'counted * {PLAIN}')}", "`self.rounds` is changed in Python"),
+        (f"counted = Counted()\n{loop(f'float(counted) * {PLAIN}')}", "`self.rounds` is changed in Python"),
+        (loop(end="model.append(nn.Tanh())"), "`model.append(nn.Tanh())` sets in Python"),
+        (loop(end="model._modules['1'] = nn.Tanh()"), "`model._modules['1']` sets in Python"),
+        (loop(end="criterion.register_buffer('weight', class_weights)"), "sets in Python what a layer does"),
+        (loop(end="criterion.weight.data = class_weights"), "`criterion.weight.data` gets other memory"),
+        (loop(f"weighted({PLAIN})", end="globals()['weight'] = 0.5"), "`globals()['weight']` binds a name"),
         (loop(front="model.train()"), RECORDED),
         (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
     ],
@@ -200,6 +223,7 @@ def test_batches_that_outlive_a_round_are_not_changed_in_a_copy(kept: str, why: 
     [
         ("out = Sorted()(model(x)); loss = out['loss']", "out", "`out`, which other lines keep, may be no tensor"),
         ("rows = x.size(0); loss = criterion(model(x), y)", "rows", "`rows`, which other lines keep, may be no tensor"),
+        ("parts = {'loss': model(x).mean()}; loss = parts['loss']", "parts", "`parts`, which other lines keep"),
         ("out = model(x); loss = criterion(out, y)", "out", RECORDED),
     ],
 )

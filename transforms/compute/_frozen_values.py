@@ -30,6 +30,9 @@ _CHANGES_LAYERS = tuple(
                  "nn.utils.spectral_norm", "ao.quantization", "quantization")
 )  # fmt: skip
 """Functions that give a layer other hooks or parameters."""
+_GIVES_LAYERS = frozenset(
+    {"append", "insert", "extend", "add_module", "register_module", "register_buffer", "register_parameter"}
+)
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
@@ -62,7 +65,23 @@ def _code_from(file: FileFacts, place: Round) -> list[cst.CSTNode]:
     body: list[cst.CSTNode] = [place.body]
     if isinstance(place, cst.FunctionDef):
         body = [line for line in file.tree.module.body if file.comes_before(place, line)]
-    return [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+    found = [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+    if any(_is_open(file, call) for part in found for call in find_all(part, cst.Call)):
+        handed = [each.body for each in file.values.calls.handed_out if isinstance(each, cst.FunctionDef)]
+        found += [each for each in handed if each not in found]
+    if any(file.qualified(call.func) == "builtins.getattr" for part in found for call in find_all(part, cst.Call)):
+        methods = [each.body for cls in file.classes if not cls.is_module for each in cls.methods.values()]
+        found += [each for each in methods if each not in found]
+    return found
+
+
+def _is_open(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call runs what code keeps in a container, as a list of callbacks: `for f in hooks: f()`."""
+    if isinstance(call.func, cst.Name):
+        looped = any(each.binding is Binding.LOOPED for each in file.flow.definitions(call.func))
+        return looped and file.value(call.func).kind is Kind.UNKNOWN
+    is_result = isinstance(call.func, cst.Call) and file.qualified(call.func) is None
+    return (is_result or isinstance(call.func, cst.Subscript)) and file.value(call.func).kind is Kind.UNKNOWN
 
 
 def _read_names(
@@ -181,8 +200,15 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     for target in targets_of(node):
         if isinstance(target, cst.Subscript) and file.value(target.value).kind is Kind.MODULE:
             raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
+        is_global = isinstance(target, cst.Subscript) and isinstance(target.value, cst.Call)
+        if is_global and file.qualified(cst.ensure_type(target, cst.Subscript).value) == "builtins.globals":
+            raise NotRecorded(node, f"`{file.code(target)}` binds a name that the step may read")
+        if isinstance(target, cst.Subscript) and _is_inner(target.value):
+            raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
         if not isinstance(target, cst.Attribute):
             continue
+        if target.attr.value == "data" and isinstance(node, cst.Assign):
+            raise NotRecorded(node, f"`{file.code(target)}` gets other memory than the step has")
         if target.attr.value == "requires_grad" and _is_of_model(file, target.value):
             raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
         if target.attr.value not in _LOOKED_AT and _is_layer(file, target.value):
@@ -190,6 +216,8 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     name = (file.qualified(node) or "") if isinstance(node, cst.Call) else ""
     if name.startswith(_CHANGES_LAYERS):
         raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
+    if calls_method(node, *_GIVES_LAYERS) and isinstance(node, cst.Call) and _is_given_layers(file, node):
+        raise NotRecorded(node, f"`{file.code(node)}` sets in Python what a layer does")
     if calls_method(node, "requires_grad_") and isinstance(node, cst.Call) and _is_of_model(file, owner(node)):
         raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
     holder = node.value if isinstance(node, cst.Attribute) and node.attr.value == "state" else None
@@ -199,6 +227,18 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
     if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
         raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+
+
+def _is_inner(node: cst.BaseExpression) -> bool:
+    """Whether something is a dictionary in which a module keeps what it has."""
+    return isinstance(node, cst.Attribute) and node.attr.value in ("_modules", "_buffers", "_parameters")
+
+
+def _is_given_layers(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a module gets layers or tensors that it did not have; not while it is made."""
+    function = file.tree.function(call)
+    is_own = isinstance(function, cst.FunctionDef) and dotted(owner(call)).partition(".")[0] == "self"
+    return not is_own and file.value(owner(call)).when_used.kind is Kind.MODULE
 
 
 def _is_layer(file: FileFacts, node: cst.BaseExpression) -> bool:

@@ -106,7 +106,7 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
     found: dict[cst.FunctionDef, None] = {}
     stack: list[cst.CSTNode] = [statement]
     while stack:
-        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript):
+        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript, cst.BinaryOperation):
             for function in _run_by(file, node):
                 if function not in found:
                     found[function] = None
@@ -127,6 +127,19 @@ def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
             yield method
     elif isinstance(node, cst.Subscript) and (cls := file.value(node.value).cls) is not None:
         yield from filter(None, [cls.method("__getitem__")])
+    yield from _run_by_operands(file, node)
+
+
+def _run_by_operands(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+    """What arithmetic with an object of a class in sight may run, or a conversion of it: `__mul__`, `__float__`."""
+    operands: list[cst.BaseExpression] = []
+    if isinstance(node, cst.BinaryOperation):
+        operands = [node.left, node.right]
+    elif isinstance(node, cst.Call) and (file.qualified(node) or "").startswith("builtins."):
+        operands = [arg.value for arg in node.args]
+    for cls in filter(None, (file.value(each).cls for each in operands)):
+        for own in cls.lineage():
+            yield from (each for name, each in own.methods.items() if name.startswith("__") and name != "__init__")
 
 
 def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:

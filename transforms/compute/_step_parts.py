@@ -435,7 +435,7 @@ def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTN
         and each.attr.value not in (*ASKED, "data", "grad", "T")
         and not isinstance(file.tree.parent(each), cst.Call)
     ]
-    if value.kind not in _MAYBE_TENSORS or value.kind is Kind.SEQUENCE or items or attributes:
+    if value.kind is not Kind.UNKNOWN or items or attributes:
         raise NotRecorded(name, f"`{name.value}`, which other lines keep, may be no tensor")
 
 
