@@ -108,6 +108,7 @@ for epoch in range(4):
         print(loss.item())
     {end}"""
 PLAIN = "criterion(model(x), y)"
+STEPS = "steps = optim.lr_scheduler.StepLR(optimizer, 2)\n"
 HALVED = f"schedule['weight'] * {PLAIN}"
 RECORDED = "the recorder is a file of its own"
 
@@ -175,6 +176,11 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
         (loop(end="criterion.register_buffer('weight', class_weights)"), "sets in Python what a layer does"),
         (loop(end="criterion.weight.data = class_weights"), "`criterion.weight.data` gets other memory"),
         (loop(f"weighted({PLAIN})", end="globals()['weight'] = 0.5"), "`globals()['weight']` binds a name"),
+        (
+            STEPS + loop(f"steps.last_epoch * {PLAIN}", end="steps.step()"),
+            "`steps`, which the step reads, counts in Python",
+        ),
+        (STEPS + loop(end="steps.step()"), RECORDED),
         (loop(front="model.train()"), RECORDED),
         (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
     ],

@@ -36,6 +36,8 @@ _GIVES_LAYERS = frozenset(
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
+_COUNTING = ("torch.optim.lr_scheduler.", "itertools.")
+"""What makes objects whose attributes change with each call."""
 _DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
 
 
@@ -104,6 +106,8 @@ def _require_name_still(file: FileFacts, definition: Definition, read: cst.Name,
         raise NotRecorded(definition.node, f"`{definition.name}`, which the step reads, is changed in Python")
     if file.value(read).is_tensor or file.value(read).kind in _STILL:
         return
+    if (file.value(read).name or "").startswith(_COUNTING):
+        raise NotRecorded(read, f"`{read.value}`, which the step reads, counts in Python")
     fills = [use for use in file.flow.uses(definition) if _fills(file, use)]
     written = [
         use for use in file.aliasing.mutations(definition) if not isinstance(file.tree.parent(use), cst.Attribute)
