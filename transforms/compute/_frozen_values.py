@@ -15,6 +15,7 @@ import libcst as cst
 from perfmod.transforms.compute._recordable import reached, targets_of
 from perfmod.transforms.compute._step_parts import ASKED, NotRecorded, Parts, Round, calls_method, owner
 from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
@@ -220,6 +221,9 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     name = (file.qualified(node) or "") if isinstance(node, cst.Call) else ""
     if name.startswith(_CHANGES_LAYERS):
         raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
+    is_assigned = calls_method(node, "load_state_dict") and isinstance(node, cst.Call) and argument(node, "assign", 2)
+    if is_assigned or (calls_method(node, "set_") and file.qualified(node) is None):
+        raise NotRecorded(node, f"`{file.code(node)}` gives tensors other memory than the step has")
     if calls_method(node, *_GIVES_LAYERS) and isinstance(node, cst.Call) and _is_given_layers(file, node):
         raise NotRecorded(node, f"`{file.code(node)}` sets in Python what a layer does")
     if calls_method(node, "requires_grad_") and isinstance(node, cst.Call) and _is_of_model(file, owner(node)):

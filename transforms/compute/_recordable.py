@@ -155,7 +155,8 @@ def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
     is_looped = value.kind is Kind.UNKNOWN and (
         isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in _definitions(file, func))
     )
-    is_whole = value.call is not None and _is_of_torch_only(file, value.call)
+    is_layer = (value.name or "").startswith("torch.nn.") and value.name not in _CONTAINERS
+    is_whole = is_layer or (value.call is not None and _is_of_torch_only(file, value.call))
     if is_looped or (value.kind is Kind.MODULE and value.cls is None and not is_whole):
         return [each for cls in file.classes if cls.is_module and (each := cls.methods.get("forward")) is not None]
     return []

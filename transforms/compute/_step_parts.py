@@ -443,5 +443,5 @@ def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     """What changes from round to round has to be a tensor, or may be one."""
     made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
-    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE)):
+    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *_STILL)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
