@@ -55,6 +55,39 @@ def weighted(loss):
     return weight * loss
 
 
+class Decay:
+    def __init__(self, settings):
+        self.settings = settings
+
+    def apply(self):
+        self.settings["weight"] *= 0.5
+
+
+class Counted:
+    rounds = 0
+
+    def __mul__(self, other):
+        self.rounds += 1
+        return self.rounds * other
+
+    def __float__(self):
+        self.rounds += 1
+        return 1.0
+
+
+class Skipped(nn.Module):
+    def forward(self, x):
+        return x if random.random() < 0.5 else x + 1
+
+
+class Sorted(nn.Module):
+    def forward(self, x):
+        return {{"loss": x.mean(), "of": x}}
+
+
+decay, callbacks = Decay(settings), [schedule]
+
+
 def drop_more(layer):
     if isinstance(layer, nn.Dropout):
         layer.p += 0.1
@@ -75,6 +108,8 @@ for epoch in range(4):
         print(loss.item())
     {end}"""
 PLAIN = "criterion(model(x), y)"
+STEPS = "steps = optim.lr_scheduler.StepLR(optimizer, 2)\n"
+HALVED = f"schedule['weight'] * {PLAIN}"
 RECORDED = "the recorder is a file of its own"
 
 
@@ -118,6 +153,37 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
             "`settings_of_run.weight`, which",
         ),
         (loop(f"float(os.environ['WEIGHT']) * {PLAIN}", end="os.environ['WEIGHT'] = '0.5'"), "`os.environ`, which"),
+        (
+            loop(f"schedule['weight'] * {PLAIN}", end="for each in callbacks: each.advance()"),
+            "`self.table`, which the step reads",
+        ),
+        (loop(f"settings['weight'] * {PLAIN}", end="decay.apply()"), "`settings`, which the step reads"),
+        (loop(f"schedule.rounds * {PLAIN}", end="vars(schedule)['rounds'] = 2"), "`schedule.rounds`, which the step"),
+        (loop(f"schedule.rounds * {PLAIN}", end="schedule.__dict__.update(rounds=2)"), "`schedule.rounds`, which"),
+        (loop(f"schedule.rounds * {PLAIN}", end="setattr(schedule, str(epoch), 2)"), "`schedule.rounds`, which"),
+        (
+            "model = nn.Sequential(Skipped(), nn.Linear(4, 3)).to(device)\n" + loop(),
+            "`random.random()` draws on the host",
+        ),
+        (loop(f"int(y.max()) * {PLAIN}"), "waits for the device"),
+        (f"hooks = [schedule.advance]\n{loop(HALVED, end='for hook in hooks: hook()')}", "`self.table`, which"),
+        (loop(HALVED, end="getattr(callbacks[0], str(epoch))()"), "`self.table`, which"),
+        ("hooks = [schedule.advance]\n" + loop(HALVED, end="hooks[0]()"), "`self.table`, which"),
+        (f"counted = Counted()\n{loop(f'counted * {PLAIN}')}", "`self.rounds` is changed in Python"),
+        (f"counted = Counted()\n{loop(f'float(counted) * {PLAIN}')}", "`self.rounds` is changed in Python"),
+        (loop(end="model.append(nn.Tanh())"), "`model.append(nn.Tanh())` sets in Python"),
+        (loop(end="model._modules['1'] = nn.Tanh()"), "`model._modules['1']` sets in Python"),
+        (loop(end="criterion.register_buffer('weight', class_weights)"), "sets in Python what a layer does"),
+        (loop(end="criterion.weight.data = class_weights"), "`criterion.weight.data` gets other memory"),
+        (loop(f"weighted({PLAIN})", end="globals()['weight'] = 0.5"), "`globals()['weight']` binds a name"),
+        (
+            STEPS + loop(f"steps.last_epoch * {PLAIN}", end="steps.step()"),
+            "`steps`, which the step reads, counts in Python",
+        ),
+        (STEPS + loop(end="steps.step()"), RECORDED),
+        (loop(end="criterion.load_state_dict({}, assign=True)"), "gives tensors other memory"),
+        (loop(end="criterion.load_state_dict({})"), RECORDED),
+        (loop(behind="criterion = nn.CrossEntropyLoss()"), "`criterion` is no tensor and changes"),
         (loop(front="model.train()"), RECORDED),
         (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
     ],
@@ -159,3 +225,24 @@ def test_functions_run_again_with_what_changed(around: str, why: str) -> None:
 def test_batches_that_outlive_a_round_are_not_changed_in_a_copy(kept: str, why: str) -> None:
     step = loop().replace("        optimizer.zero", "        x.mul_(0.9)\n        optimizer.zero")
     assert why in reason(f"batches = {kept}\n" + step.replace("in loader", "in batches"))
+
+
+@pytest.mark.parametrize(
+    ("step", "kept", "why"),
+    [
+        ("out = Sorted()(model(x)); loss = out['loss']", "out", "`out`, which other lines keep, may be no tensor"),
+        ("rows = x.size(0); loss = criterion(model(x), y)", "rows", "`rows`, which other lines keep, may be no tensor"),
+        ("parts = {'loss': model(x).mean()}; loss = parts['loss']", "parts", "`parts`, which other lines keep"),
+        ("out = model(x); loss = criterion(out, y)", "out", RECORDED),
+    ],
+)
+def test_what_is_kept_is_a_tensor(step: str, kept: str, why: str) -> None:
+    lines = loop(behind=f"history.append({kept})").replace(f"loss = {PLAIN}", step)
+    assert why in reason(lines)
+
+
+def test_numbers_of_the_host_are_not_read_in_the_step() -> None:
+    loop_on_cpu = loop().replace(
+        "x, y = x.to(device)", "longest = torch.arange(4).max().item()\n        x, y = x.to(device)"
+    )
+    assert "`longest`" in reason(loop_on_cpu.replace("model(x)", "model(x)[:longest]"))

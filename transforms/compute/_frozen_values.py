@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from perfmod.transforms.compute._recordable import reached, targets_of
-from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round, calls_method, owner
+from perfmod.transforms.compute._step_parts import ASKED, NotRecorded, Parts, Round, calls_method, owner
 from perfmod.transforms.facts import data_api
+from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
@@ -22,15 +23,22 @@ from perfmod.transforms.facts.value import Kind
 
 _LOOKED_AT = frozenset({"param_groups", "training", "data", "grad"})
 """What the recorder looks at in every round, of optimizers and modules; gradients are another matter."""
+_ANY = "*"
+"""Stands for the attribute that is changed where its name is not written out."""
 _CHANGES_LAYERS = tuple(
     f"torch.{name}"
     for name in ("nn.utils.prune", "nn.utils.parametri", "nn.utils.remove_", "nn.utils.weight_norm",
                  "nn.utils.spectral_norm", "ao.quantization", "quantization")
 )  # fmt: skip
 """Functions that give a layer other hooks or parameters."""
+_GIVES_LAYERS = frozenset(
+    {"append", "insert", "extend", "add_module", "register_module", "register_buffer", "register_parameter"}
+)
 _STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
+_COUNTING = ("torch.optim.lr_scheduler.", "itertools.")
+"""What makes objects whose attributes change with each call."""
 _DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
 
 
@@ -60,7 +68,23 @@ def _code_from(file: FileFacts, place: Round) -> list[cst.CSTNode]:
     body: list[cst.CSTNode] = [place.body]
     if isinstance(place, cst.FunctionDef):
         body = [line for line in file.tree.module.body if file.comes_before(place, line)]
-    return [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+    found = [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+    if any(_is_open(file, call) for part in found for call in find_all(part, cst.Call)):
+        handed = [each.body for each in file.values.calls.handed_out if isinstance(each, cst.FunctionDef)]
+        found += [each for each in handed if each not in found]
+    if any(file.qualified(call.func) == "builtins.getattr" for part in found for call in find_all(part, cst.Call)):
+        methods = [each.body for cls in file.classes if not cls.is_module for each in cls.methods.values()]
+        found += [each for each in methods if each not in found]
+    return found
+
+
+def _is_open(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call runs what code keeps in a container, as a list of callbacks: `for f in hooks: f()`."""
+    if isinstance(call.func, cst.Name):
+        looped = any(each.binding is Binding.LOOPED for each in file.flow.definitions(call.func))
+        return looped and file.value(call.func).kind is Kind.UNKNOWN
+    is_result = isinstance(call.func, cst.Call) and file.qualified(call.func) is None
+    return (is_result or isinstance(call.func, cst.Subscript)) and file.value(call.func).kind is Kind.UNKNOWN
 
 
 def _read_names(
@@ -83,6 +107,8 @@ def _require_name_still(file: FileFacts, definition: Definition, read: cst.Name,
         raise NotRecorded(definition.node, f"`{definition.name}`, which the step reads, is changed in Python")
     if file.value(read).is_tensor or file.value(read).kind in _STILL:
         return
+    if (file.value(read).name or "").startswith(_COUNTING):
+        raise NotRecorded(read, f"`{read.value}`, which the step reads, counts in Python")
     fills = [use for use in file.flow.uses(definition) if _fills(file, use)]
     written = [
         use for use in file.aliasing.mutations(definition) if not isinstance(file.tree.parent(use), cst.Attribute)
@@ -113,14 +139,33 @@ def _require_attributes_still(
         for read in find_all(part, cst.Attribute):
             name = read.attr.value
             of_library = (file.qualified(read) or "").startswith(_LIBRARIES)
-            if name not in changed or of_library or file.value(read.value).is_tensor:
+            by = changed.get(name) or (changed.get(_ANY) if name not in ASKED else None)
+            if by is None or of_library or file.value(read.value).is_tensor:
                 continue
             value = file.value(read)
             is_called = isinstance(parent := file.tree.parent(read), cst.Call) and parent.func is read
             if (is_called and value.kind is not Kind.MODULE) or file.tree.is_target(read):
                 continue
             if not (name not in rebound and (value.is_tensor or value.kind in _STILL)):
-                raise NotRecorded(changed[name], f"`{file.code(read)}`, which the step reads, is changed in Python")
+                raise NotRecorded(by, f"`{file.code(read)}`, which the step reads, is changed in Python")
+        for item in find_all(part, cst.Subscript):
+            for name in _also_held_as(file, item.value) if not file.tree.is_target(item) else ():
+                if name in changed and name not in rebound:
+                    why = f"`{file.code(item.value)}`, which the step reads, is changed in Python"
+                    raise NotRecorded(changed[name], why)
+
+
+def _also_held_as(file: FileFacts, container: cst.BaseExpression) -> set[str]:
+    """The attributes of objects in sight that were given a container: `Schedule(settings)` keeps it as its own."""
+    if not isinstance(container, cst.Name) or file.value(container).is_tensor:
+        return set()
+    found: set[str] = set()
+    for use in (use for each in file.flow.definitions(container) for use in file.flow.uses(each)):
+        call = file.tree.parent(arg) if isinstance(arg := file.tree.parent(use), cst.Arg) else None
+        cls = file.values.calls.constructed(call) if isinstance(call, cst.Call) else None
+        nodes = walk(cls.node) if cls is not None else ()
+        found |= {t.attr.value for node in nodes for t in targets_of(node) if isinstance(t, cst.Attribute)}
+    return found
 
 
 def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[str, bool]]:
@@ -131,18 +176,28 @@ def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[st
         root = target
         while isinstance(root, cst.Subscript):
             root = root.value
-        if isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
+        if root is not target and _is_namespace(file, root):
+            yield _ANY, False
+        elif isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
             yield root.attr.value, root is target and not isinstance(node, cst.AugAssign)
     if not isinstance(node, cst.Call):
         return
     if file.qualified(node) == "builtins.setattr" and len(node.args) == 3:
         name = node.args[1].value
-        if isinstance(name, cst.SimpleString):
-            yield str(name.evaluated_value), True
+        yield (str(name.evaluated_value), True) if isinstance(name, cst.SimpleString) else (_ANY, False)
         return
     container = node.func.value if isinstance(node.func, cst.Attribute) else None
-    if isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
+    if container is not None and _is_namespace(file, container) and _fills(file, container):
+        yield _ANY, False
+    elif isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
         yield container.attr.value, False
+
+
+def _is_namespace(file: FileFacts, node: cst.BaseExpression) -> bool:
+    """Whether something holds all attributes of an object: `vars(settings)`, `settings.__dict__`."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "__dict__"
+    return isinstance(node, cst.Call) and file.qualified(node) == "builtins.vars"
 
 
 def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
@@ -150,8 +205,15 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     for target in targets_of(node):
         if isinstance(target, cst.Subscript) and file.value(target.value).kind is Kind.MODULE:
             raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
+        is_global = isinstance(target, cst.Subscript) and isinstance(target.value, cst.Call)
+        if is_global and file.qualified(cst.ensure_type(target, cst.Subscript).value) == "builtins.globals":
+            raise NotRecorded(node, f"`{file.code(target)}` binds a name that the step may read")
+        if isinstance(target, cst.Subscript) and _is_inner(target.value):
+            raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
         if not isinstance(target, cst.Attribute):
             continue
+        if target.attr.value == "data" and isinstance(node, cst.Assign):
+            raise NotRecorded(node, f"`{file.code(target)}` gets other memory than the step has")
         if target.attr.value == "requires_grad" and _is_of_model(file, target.value):
             raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
         if target.attr.value not in _LOOKED_AT and _is_layer(file, target.value):
@@ -159,6 +221,11 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     name = (file.qualified(node) or "") if isinstance(node, cst.Call) else ""
     if name.startswith(_CHANGES_LAYERS):
         raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
+    is_assigned = calls_method(node, "load_state_dict") and isinstance(node, cst.Call) and argument(node, "assign", 2)
+    if is_assigned or (calls_method(node, "set_") and file.qualified(node) is None):
+        raise NotRecorded(node, f"`{file.code(node)}` gives tensors other memory than the step has")
+    if calls_method(node, *_GIVES_LAYERS) and isinstance(node, cst.Call) and _is_given_layers(file, node):
+        raise NotRecorded(node, f"`{file.code(node)}` sets in Python what a layer does")
     if calls_method(node, "requires_grad_") and isinstance(node, cst.Call) and _is_of_model(file, owner(node)):
         raise NotRecorded(node, f"`{file.code(node)}` says in Python which parameters need gradients")
     holder = node.value if isinstance(node, cst.Attribute) and node.attr.value == "state" else None
@@ -168,6 +235,18 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
     if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
         raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+
+
+def _is_inner(node: cst.BaseExpression) -> bool:
+    """Whether something is a dictionary in which a module keeps what it has."""
+    return isinstance(node, cst.Attribute) and node.attr.value in ("_modules", "_buffers", "_parameters")
+
+
+def _is_given_layers(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a module gets layers or tensors that it did not have; not while it is made."""
+    function = file.tree.function(call)
+    is_own = isinstance(function, cst.FunctionDef) and dotted(owner(call)).partition(".")[0] == "self"
+    return not is_own and file.value(owner(call)).when_used.kind is Kind.MODULE
 
 
 def _is_layer(file: FileFacts, node: cst.BaseExpression) -> bool:

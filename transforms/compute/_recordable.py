@@ -12,7 +12,7 @@ from perfmod.transforms.facts import anomaly
 from perfmod.transforms.facts.accelerators import records_graphs
 from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted
+from perfmod.transforms.facts.flow import Binding, Definition, dotted
 from perfmod.transforms.facts.rounds import runs_model
 from perfmod.transforms.facts.tracing import literal
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
@@ -42,6 +42,8 @@ _LOOPED = re.compile(
     r"torch_geometric\.nn\.(?:\w+\.)*(?:AGNN|Cheb|ClusterGCN|DNA|EG|FA|FeaSt|GAT|GATv2|GCN|GCN2|MixHop|PDN|PPF|PointNet"
     r"|PointTransformer|SG|SSG|SuperGAT)Conv|torch_geometric\.nn\.(?:\w+\.)*APPNP"
 )
+_CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+"""Modules that run the layers that they are given; others of torch run layers of their own."""
 _WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "False"}
 """Arguments of such layers with which they look for none, or only once."""
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
@@ -104,7 +106,7 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
     found: dict[cst.FunctionDef, None] = {}
     stack: list[cst.CSTNode] = [statement]
     while stack:
-        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript):
+        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript, cst.BinaryOperation):
             for function in _run_by(file, node):
                 if function not in found:
                     found[function] = None
@@ -115,7 +117,7 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
 def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
     """The functions in sight that a call runs, that a property is, or that gives an item."""
     if isinstance(node, cst.Call):
-        yield from file.values.calls.reached(node)
+        yield from file.values.calls.reached(node) or _maybe_run_by(file, node)
         yield from file.values.calls.handed(node)
     elif isinstance(node, cst.Attribute) and file.qualified(node) is None:
         own = file.classes.self_attribute(node)
@@ -125,6 +127,51 @@ def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
             yield method
     elif isinstance(node, cst.Subscript) and (cls := file.value(node.value).cls) is not None:
         yield from filter(None, [cls.method("__getitem__")])
+    yield from _run_by_operands(file, node)
+
+
+def _run_by_operands(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
+    """What arithmetic with an object of a class in sight may run, or a conversion of it: `__mul__`, `__float__`."""
+    operands: list[cst.BaseExpression] = []
+    if isinstance(node, cst.BinaryOperation):
+        operands = [node.left, node.right]
+    elif isinstance(node, cst.Call) and (file.qualified(node) or "").startswith("builtins."):
+        operands = [arg.value for arg in node.args]
+    for cls in filter(None, (file.value(each).cls for each in operands)):
+        for own in cls.lineage():
+            yield from (each for name, each in own.methods.items() if name.startswith("__") and name != "__init__")
+
+
+def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
+    """What a call may run that names no function in sight: methods of that name where the object is not known, as those
+    of callbacks in a list, and layers in sight that a container, or a wrapper around a model, may hold.
+    """
+    func = call.func
+    if isinstance(func, cst.Attribute) and file.qualified(func) is None and func.attr.value not in _OF_TENSORS:
+        held = file.value(func.value)
+        if held.kind is Kind.UNKNOWN and held.present is None:
+            return [each for cls in file.classes if (each := cls.methods.get(func.attr.value)) is not None]
+    value = file.value(func).when_used
+    is_looped = value.kind is Kind.UNKNOWN and (
+        isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in _definitions(file, func))
+    )
+    is_layer = (value.name or "").startswith("torch.nn.") and value.name not in _CONTAINERS
+    is_whole = is_layer or (value.call is not None and _is_of_torch_only(file, value.call))
+    if is_looped or (value.kind is Kind.MODULE and value.cls is None and not is_whole):
+        return [each for cls in file.classes if cls.is_module and (each := cls.methods.get("forward")) is not None]
+    return []
+
+
+def _is_of_torch_only(file: FileFacts, made: cst.BaseExpression) -> bool:
+    """Whether a module is one of torch and holds no other: `nn.Sequential(nn.Linear(4, 8), nn.ReLU())`."""
+    name = file.qualified(made) or "" if isinstance(made, cst.Call) else ""
+    if name not in _CONTAINERS or not isinstance(made, cst.Call):
+        return name.startswith("torch.nn.")
+    return all(not arg.star and _is_of_torch_only(file, arg.value) for arg in made.args)
+
+
+def _definitions(file: FileFacts, node: cst.BaseExpression) -> Sequence[Definition]:
+    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
 
 
 def _has_recorder(source: Source) -> bool:
@@ -148,6 +195,8 @@ def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attri
     """What a node of a step, or of a function that it calls, is; `outputs` are given out by the step."""
     if is_wait(file, node):
         return Obstacle(node, f"`{_short(file, node)}` waits for the device")
+    if _is_read_in_python(file, node):
+        return Obstacle(node, f"`{_short(file, node)}` is a number in Python, which a replay would not see change")
     if isinstance(node, (cst.Global, cst.Nonlocal)):
         return Obstacle(node, f"`{file.code(node)}` changes a value in Python")
     if isinstance(node, cst.WithItem) and not _is_of_torch(file, node.item):
@@ -160,6 +209,16 @@ def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attri
         if isinstance(target, cst.Subscript) and _is_number_kept(file, target):
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
     return _obstacle_of_call(file, node) if isinstance(node, cst.Call) else None
+
+
+def _is_read_in_python(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a call makes a number of a tensor: without a wait, where the tensor lies in the host's memory."""
+    if not isinstance(node, cst.Call):
+        return False
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("item", "tolist"):
+        return file.qualified(node) is None
+    is_number = file.qualified(node) in ("builtins.int", "builtins.float", "builtins.bool")
+    return is_number and any(file.value(arg.value).is_tensor for arg in node.args)
 
 
 def _is_of_torch(file: FileFacts, manager: cst.BaseExpression) -> bool:

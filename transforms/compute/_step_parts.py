@@ -318,6 +318,7 @@ def _named(
                 if uses or (is_carried and len(uses) < len(file.flow.uses(definition))):
                     returned.append(definition.name)
                 if any(_keeps(file, use) for use in uses):
+                    _require_kept_whole(file, target, file.flow.uses(definition))
                     kept.append(definition.name)
         for output in outputs_of(file, line):
             _require_own(file, output, moved[: moved.index(line) + 1], moved)
@@ -420,9 +421,27 @@ def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
     return file.aliasing.hands_on(use)
 
 
+def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTNode]) -> None:
+    """What other lines keep is cloned, so it has to be a tensor, or may be one: no dictionary, no output of a model."""
+    value = file.value(name)
+    if value.is_tensor:
+        return
+    parts = [parent for use in uses if (parent := file.tree.parent(use)) is not None]
+    items = [each for each in parts if isinstance(each, cst.Subscript) and each.value in uses]
+    attributes = [
+        each
+        for each in parts
+        if isinstance(each, cst.Attribute)
+        and each.attr.value not in (*ASKED, "data", "grad", "T")
+        and not isinstance(file.tree.parent(each), cst.Call)
+    ]
+    if value.kind is not Kind.UNKNOWN or items or attributes:
+        raise NotRecorded(name, f"`{name.value}`, which other lines keep, may be no tensor")
+
+
 def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     """What changes from round to round has to be a tensor, or may be one."""
     made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
-    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE)):
+    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *_STILL)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
