@@ -15,6 +15,7 @@ from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_all, find_in_scope, is_false, is_true
+from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.writing import call_text, insert_before_statement, quoted, replace
@@ -103,6 +104,8 @@ def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
         is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
         is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
         is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
+        device = argument(call, "device", 0 if is_move or name == "torch.device" else None)
+        is_numbered |= device is not None and file.value(device).kind is Kind.NUMBER
         if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):
             raise NotSpread(call, f"`{file.code(call)}` runs before the process has its device")
         if is_numbered:
