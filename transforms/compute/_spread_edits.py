@@ -104,8 +104,8 @@ def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
         is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
         is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
         is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
-        device = argument(call, "device", 0 if is_move or name == "torch.device" else None)
-        is_numbered |= device is not None and file.value(device).kind is Kind.NUMBER
+        where = argument(call, "device", 0 if is_move or name == "torch.device" else None)
+        is_numbered |= where is not None and file.value(where).kind is Kind.NUMBER
         if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):
             raise NotSpread(call, f"`{file.code(call)}` runs before the process has its device")
         if is_numbered:
