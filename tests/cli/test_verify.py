@@ -162,9 +162,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-samples = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))
+samples = TensorDataset(torch.randn(32, 4), torch.randn(32, 2))
 loader = DataLoader(samples, batch_size=8, shuffle=True)
-model = nn.DataParallel(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 1)).to(device))
+model = nn.DataParallel(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 2)).to(device))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for epoch in range(2):
     for x, y in loader:
