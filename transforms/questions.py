@@ -55,6 +55,10 @@ class Predicate(str, enum.Enum):
         "normalises-by-part",
         "batch normalisation may use the statistics of every N-th sample of a batch, and no longer those of neighbours",
     )
+    COMPARES_LIKE_SHAPES = (
+        "compares-like-shapes",
+        "losses and comparisons get the same shape on both sides, so that no sample of a batch meets all others",
+    )
 
 
 SHOWN_BY_RUNNING: Final = frozenset({Predicate.COMPILES_WHOLE.value, Predicate.FITS_ON_THE_DEVICE.value})

@@ -313,10 +313,6 @@ def test_a_batch_that_cannot_be_split_is_an_error(tmp_path: Path) -> None:
     ({"before": "import random\nif len(samples) > 3: random.seed(0)\nfirst = random.random()"}, "random.seed"),
     ({"late": "if loss.item() < 1: optimizer.param_groups[0]['lr'] = 0.1"}, "its last digits"),
     ({"report": "low = evaluate()\n    if low < 1:\n        continue"}, "wait for ever"),
-    ({"late": "n = (out.argmax(1, keepdim=True) == y).sum().item()"}, "own part"),
-    ({"before": "narrow = nn.Linear(6, 1)", "loss": "F.mse_loss(out, y)"}, "not seen to be a mean"),
-    ({"before": "narrow = nn.Linear(6, 1)", "loss": "nn.SmoothL1Loss()(out, y)"}, "not seen to be a mean"),
-    ({"before": "narrow = nn.Linear(6, 1)", "loss": "((out - y) ** 2).mean()"}, "not seen to be a mean"),
     ({"before": "import torch.distributed as dist; dist.init_process_group('gloo')"}, "there already"),
 ])  # fmt: skip
 def test_what_keeps_a_script(parts: dict[str, str], reason: str) -> None:
@@ -334,6 +330,18 @@ def test_a_model_with_another_name_below_its_wrapper_is_not_called(out: str, is_
     result = rewritten(code)
     assert bool(result.refused) is is_kept, result.refused
     assert not is_kept or "passes by the wrapper" in result.refused[0].reason
+
+
+@pytest.mark.parametrize("parts", [
+    {"late": "n = (out.argmax(1, keepdim=True) == y).sum().item()"},
+    {"before": "narrow = nn.Linear(6, 1)", "loss": "F.mse_loss(out, y)"},
+    {"before": "narrow = nn.Linear(6, 1)", "loss": "nn.SmoothL1Loss()(out, y)"},
+    {"before": "narrow = nn.Linear(6, 1)", "loss": "((out - y) ** 2).mean()"},
+])  # fmt: skip
+def test_whether_columns_meet_rows_of_samples_is_a_question(parts: dict[str, str]) -> None:
+    code = FLAT.format(**{**USUAL, **parts})
+    assert [each.predicate for each in rewritten(code).held_back[0].questions] == ["compares-like-shapes"]
+    assert rewritten(code, unsafe=True).applied
 
 
 COLLECTS = """\

@@ -15,12 +15,9 @@ _SHAPES = frozenset({"squeeze", "unsqueeze", "view", "view_as", "reshape", "flat
 def may_be_pairs(file: FileFacts, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
     """Whether a column of one value for each sample may meet a row of them: every sample then meets all others.
 
-    Columns are what layers with one feature and `keepdim=True` give. A number of dimensions that is known to be
-    the same, or a change of shape that is written down, says that it is not so.
+    Columns are what layers with one feature and `keepdim=True` give. A change of shape that is written down says that
+    it is not so.
     """
-    ranks = (file.value(left).rank, file.value(right).rank)
-    if None not in ranks:
-        return ranks[0] != ranks[1]
     names = [n for side in (left, right) for n in find_all(side, cst.Name) if file.flow.is_variable(n)]
     made = [each.value for name in names for each in file.flow.definitions(name) if each.value is not None]
     called = {method for each in (left, right, *made) for method in _chained(each)}

@@ -39,6 +39,7 @@ class Samples:
     Attributes:
         names: of values by sample.
         means: of means over samples.
+        doubts: what may make pairs of samples, though it does not look like it; by the identity of the code.
     """
 
     def __init__(self, file: FileFacts, wrapper: cst.Call, names: set[str]) -> None:
@@ -46,6 +47,16 @@ class Samples:
         self._wrapper = wrapper
         self.names = names
         self.means: set[str] = set()
+        self.doubts: dict[int, cst.BaseExpression] = {}
+
+    def _are_paired(self, left: cst.BaseExpression, right: cst.BaseExpression) -> bool:
+        """Whether each sample of one value meets all those of another; what is not known is a doubt."""
+        ranks = self._file.value(left).rank, self._file.value(right).rank
+        if None not in ranks:
+            return ranks[0] != ranks[1]
+        if may_be_pairs(self._file, left, right):
+            self.doubts[id(left)] = left
+        return False
 
     def are(self, node: cst.BaseExpression) -> bool:
         """Whether each row of a value comes from one sample alone: batches, and what the model makes of them."""
@@ -94,12 +105,12 @@ class Samples:
         """Whether a value says something of each sample, so that it can be counted: `out.argmax(1) == y`."""
         if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:
             sides = (node.left, node.comparisons[0].comparator)
-            return all(map(self.are, sides)) and not may_be_pairs(self._file, *sides)
+            return all(map(self.are, sides)) and not self._are_paired(*sides)
         func = node.func if isinstance(node, cst.Call) else None
         if isinstance(node, cst.Call) and isinstance(func, cst.Attribute) and func.attr.value in _COMPARES:
             is_test = func.attr.value in ("eq", "ne") and bool(node.args) and self.are(func.value)
             subject = is_test or self.are_compared(func.value)
-            is_paired = is_test and may_be_pairs(self._file, func.value, node.args[0].value)
+            is_paired = is_test and self._are_paired(func.value, node.args[0].value)
             return subject and not is_paired and all(self.are(arg.value) for arg in node.args)
         return False
 
@@ -147,7 +158,7 @@ class Samples:
         is_of_samples = is_mean and is_even and is_short and len(given) == 2 and all(map(self.are, given))
         name = self._file.qualified(made) or ""
         is_broadcast = name.lower().replace("_", "").endswith(_BROADCAST)
-        return is_of_samples and not (is_broadcast and may_be_pairs(self._file, *given))
+        return is_of_samples and not (is_broadcast and self._are_paired(*given))
 
     def _leaves_out_samples(self) -> bool:
         """Whether the script writes -100: losses leave out samples of that class, from their mean, too."""
@@ -156,7 +167,7 @@ class Samples:
     def _is_elementwise(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, _ARITHMETIC):
             sides = (node.left, node.right)
-            if all(map(self._is_elementwise, sides)) and may_be_pairs(self._file, *sides):
+            if all(map(self._is_elementwise, sides)) and self._are_paired(*sides):
                 return False
             return any(map(self._is_elementwise, sides)) and all(
                 self._is_elementwise(each) or isinstance(each, (cst.Integer, cst.Float)) for each in sides

@@ -22,6 +22,7 @@ class Step:
         loss: the name of what it differentiates.
         is_shown: whether that is read behind it, for a report.
         figures: what is counted or averaged over the samples of a part, and whether it is a `sum` or a `mean`.
+        doubts: sides of losses and comparisons that may have another shape than the other side.
         sizes: numbers of samples, of which all processes together have that many times more.
     """
 
@@ -39,6 +40,7 @@ class Step:
             for line in _statements(found.loop.body):
                 self._read(line, is_behind=is_behind)
                 is_behind = is_behind or line is self.backward
+        self.doubts = [*self._samples.doubts.values()]
         self.is_shown = any(self._loss_reads())
         self._require_batch_size_unread(found)
         self._require_unread_outside()

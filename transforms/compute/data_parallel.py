@@ -54,7 +54,8 @@ from perfmod.transforms.compute._spread_step import Step
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all
 from perfmod.transforms.finding import Edit, Family, Finding, Numerics, Safety, Status
-from perfmod.transforms.rule import Rule
+from perfmod.transforms.questions import Predicate
+from perfmod.transforms.rule import Rule, question
 from perfmod.transforms.writing import insert_after_statement
 
 _SUM = '''\
@@ -109,7 +110,8 @@ class DataParallel(Rule):
             edits.append(insert_after_statement(file.source, step.backward, line))
         edits += reports(file, found)
         made = normalising(file)
-        asked = questions(file, found, made)
+        shapes = [question(file, Predicate.COMPARES_LIKE_SHAPES, side) for side in step.doubts[:1]]
+        asked = [*questions(file, found, made), *shapes]
         return self.found(
             file,
             call,
