@@ -332,6 +332,33 @@ def test_a_model_with_another_name_below_its_wrapper_is_not_called(out: str, is_
     assert not is_kept or "passes by the wrapper" in result.refused[0].reason
 
 
+KEEPS = """\
+class Net(nn.Linear):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        {first}
+
+    def forward(self, x):
+        out = super().forward(x)
+        {line}
+        return out
+
+"""
+
+
+@pytest.mark.parametrize(("first", "line", "is_kept"), [
+    ("pass", "self.last = out", False),
+    ("self.last = None", "self.last = out.detach()", True),
+    ("self.register_buffer('last', torch.zeros(1))", "self.last = out.detach().mean()", True),
+    ("self.rounds = 0", "self.rounds += 1", True),
+])  # fmt: skip
+def test_a_model_that_goes_on_with_what_a_round_left_in_it_stays(first: str, line: str, is_kept: bool) -> None:
+    code = FLAT.format(**USUAL).replace("device =", KEEPS.format(first=first, line=line) + "device =")
+    result = rewritten(re.sub(r"nn\.Sequential\(.*\)\.to", "Net(6, 3).to", code))
+    assert bool(result.refused) is is_kept, result.refused
+    assert not is_kept or "kept for the next round" in result.refused[0].reason
+
+
 @pytest.mark.parametrize("parts", [
     {"late": "n = (out.argmax(1, keepdim=True) == y).sum().item()"},
     {"before": "narrow = nn.Linear(6, 1)", "loss": "F.mse_loss(out, y)"},

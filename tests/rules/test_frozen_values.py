@@ -11,6 +11,7 @@ from perfmod.codemods.results import Choice
 SCRIPT = """\
 import os
 import random
+import sys
 import settings_of_run
 import torch
 import torch.nn.functional as F
@@ -176,6 +177,8 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
         (loop(end="criterion.register_buffer('weight', class_weights)"), "sets in Python what a layer does"),
         (loop(end="criterion.weight.data = class_weights"), "`criterion.weight.data` gets other memory"),
         (loop(f"weighted({PLAIN})", end="globals()['weight'] = 0.5"), "`globals()['weight']` binds a name"),
+        (loop(f"weighted({PLAIN})", end="setattr(sys.modules[__name__], 'weight', 0.5)"), "may bind a name"),
+        (loop(f"weighted({PLAIN})", end="sys.modules[__name__].weight = 0.5"), "may bind a name"),
         (
             STEPS + loop(f"steps.last_epoch * {PLAIN}", end="steps.step()"),
             "`steps`, which the step reads, counts in Python",

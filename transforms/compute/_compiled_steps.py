@@ -87,7 +87,7 @@ def _switched(file: FileFacts, model: TrainedModel, parts: list[ClassFacts]) -> 
 
 def _is_parameter(file: FileFacts, node: cst.BaseExpression) -> bool:
     """Whether something is a parameter of a loop over those of a model."""
-    definitions = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+    definitions = file.flow.of_name(node)
     return any(each.value is not None and file.code(each.value).endswith("parameters()") for each in definitions)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from perfmod.transforms.compute._recordable import reached, targets_of
-from perfmod.transforms.compute._step_parts import ASKED, NotRecorded, Parts, Round, calls_method, owner
+from perfmod.transforms.compute._step_parts import ASKED, STILL, NotRecorded, Parts, Round, calls_method, owner
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
@@ -34,7 +34,6 @@ _CHANGES_LAYERS = tuple(
 _GIVES_LAYERS = frozenset(
     {"append", "insert", "extend", "add_module", "register_module", "register_buffer", "register_parameter"}
 )
-_STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
 _COUNTING = ("torch.optim.lr_scheduler.", "itertools.")
@@ -105,7 +104,7 @@ def _read_names(
 def _require_name_still(file: FileFacts, definition: Definition, read: cst.Name, later: set[int]) -> None:
     if id(definition.node) in later:
         raise NotRecorded(definition.node, f"`{definition.name}`, which the step reads, is changed in Python")
-    if file.value(read).is_tensor or file.value(read).kind in _STILL:
+    if file.value(read).is_tensor or file.value(read).kind in STILL:
         return
     if (file.value(read).name or "").startswith(_COUNTING):
         raise NotRecorded(read, f"`{read.value}`, which the step reads, counts in Python")
@@ -146,7 +145,7 @@ def _require_attributes_still(
             is_called = isinstance(parent := file.tree.parent(read), cst.Call) and parent.func is read
             if (is_called and value.kind is not Kind.MODULE) or file.tree.is_target(read):
                 continue
-            if not (name not in rebound and (value.is_tensor or value.kind in _STILL)):
+            if not (name not in rebound and (value.is_tensor or value.kind in STILL)):
                 raise NotRecorded(by, f"`{file.code(read)}`, which the step reads, is changed in Python")
         for item in find_all(part, cst.Subscript):
             for name in _also_held_as(file, item.value) if not file.tree.is_target(item) else ():
@@ -202,6 +201,8 @@ def _is_namespace(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     """No line may set what a layer of a library does, or which parameters need gradients, or look at these."""
+    if isinstance(node, cst.Subscript) and file.qualified(node.value) == "sys.modules":
+        raise NotRecorded(node, f"`{file.code(node)}` may bind a name that the step reads")
     for target in targets_of(node):
         if isinstance(target, cst.Subscript) and file.value(target.value).kind is Kind.MODULE:
             raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
@@ -270,7 +271,7 @@ def _is_of_model(file: FileFacts, node: cst.BaseExpression) -> bool:
 
 def _is_looped(file: FileFacts, node: cst.BaseExpression) -> bool:
     """Whether a name may stand for each layer or parameter of a model: `for m in model.modules()`, `apply(set_p)`."""
-    for each in file.flow.definitions(node) if isinstance(node, cst.Name) else ():
+    for each in file.flow.of_name(node):
         if each.binding is Binding.LOOPED and each.value is not None:
             given = [end.node for end in file.tracing.ends(each.value)]
             if any(

@@ -12,7 +12,7 @@ from perfmod.transforms.facts import anomaly
 from perfmod.transforms.facts.accelerators import records_graphs
 from perfmod.transforms.facts.calls import argument, is_decorated
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.rounds import runs_model
 from perfmod.transforms.facts.tracing import literal
 from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
@@ -153,7 +153,7 @@ def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
             return [each for cls in file.classes if (each := cls.methods.get(func.attr.value)) is not None]
     value = file.value(func).when_used
     is_looped = value.kind is Kind.UNKNOWN and (
-        isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in _definitions(file, func))
+        isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in file.flow.of_name(func))
     )
     is_layer = (value.name or "").startswith("torch.nn.") and value.name not in _CONTAINERS
     is_whole = is_layer or (value.call is not None and _is_of_torch_only(file, value.call))
@@ -168,10 +168,6 @@ def _is_of_torch_only(file: FileFacts, made: cst.BaseExpression) -> bool:
     if name not in _CONTAINERS or not isinstance(made, cst.Call):
         return name.startswith("torch.nn.")
     return all(not arg.star and _is_of_torch_only(file, arg.value) for arg in made.args)
-
-
-def _definitions(file: FileFacts, node: cst.BaseExpression) -> Sequence[Definition]:
-    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
 
 
 def _has_recorder(source: Source) -> bool:

@@ -150,7 +150,7 @@ def _beside_names(
     """Behind the first assignments of some variables, in the function that trains or in its module."""
     firsts: dict[str, cst.BaseStatement] = {}
     for each in optimizers:
-        found = file.flow.definitions(each) if isinstance(each, cst.Name) else ()
+        found = file.flow.of_name(each)
         for definition in found:
             line = _line_of(file, definition, first)
             if definition.binding is not Binding.ASSIGNED or line is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_program import NotSpread, own_call
+from perfmod.transforms.compute._spread_program import HOST_DRAWS, NotSpread, own_call
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
@@ -45,7 +45,7 @@ def _require_seeded(file: FileFacts, call: cst.Call) -> None:
     is_in_place = isinstance(call.func, cst.Attribute) and call.func.attr.value in _DRAWS_IN_PLACE
     is_in_place = is_in_place and not _WEIGHTS.search(dotted(call.func))
     library = "torch" if _DRAWS.match(name) or is_in_place else name.partition(".")[0]
-    is_draw = _DRAWS.match(name) or is_in_place or name.startswith(("random.", "numpy.random."))
+    is_draw = _DRAWS.match(name) or is_in_place or name.startswith(HOST_DRAWS)
     is_free = name in {*_SEEDS.values(), *_GENERATORS} or argument(call, "generator") is not None
     if not is_draw or is_free or _is_by_sample(file, call):
         return

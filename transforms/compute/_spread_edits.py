@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._spread_model import question_edits
+from perfmod.transforms.compute._spread_model import MOVES, question_edits
 from perfmod.transforms.compute._spread_parts import Parts
 from perfmod.transforms.compute._spread_program import NotSpread
 from perfmod.transforms.compute._spread_step import Step
@@ -20,7 +20,6 @@ from perfmod.transforms.finding import Edit
 from perfmod.transforms.keywords import add_keyword
 from perfmod.transforms.writing import call_text, insert_before_statement, quoted, replace
 
-_MOVES = frozenset({"to", "cuda"})
 _ON_CUDA = re.compile(r"\w+(?:\.\w+)* == (?:\"cuda\"|'cuda')|torch\.cuda\.is_available\(\)")
 _SEVERAL = re.compile(r"(?:torch\.cuda\.is_available\(\) and )?torch\.cuda\.device_count\(\) (?:> 1|>= 2)")
 
@@ -51,7 +50,7 @@ def _move(file: FileFacts, found: Parts, model: cst.BaseExpression) -> tuple[str
     for each in find_in_scope(scope, cst.Call):
         assert isinstance(each, cst.Call)
         func = each.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in _MOVES:
+        if not isinstance(func, cst.Attribute) or func.attr.value not in MOVES:
             continue
         is_inside = file.tree.is_within(each, model) or (made == [each])
         if is_inside or (file.code(func.value) in names and file.comes_before(each, found.call)):
@@ -103,7 +102,7 @@ def _devices(file: FileFacts, found: Parts) -> Iterator[Edit]:
         is_numbered = name == "torch.device" and len(call.args) > 1
         is_numbered |= name in ("torch.cuda.set_device", "torch.cuda.device", "torch.set_default_device")
         is_numbered |= dotted(call.func).endswith(".cuda") and any(arg.keyword is None for arg in call.args)
-        is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES
+        is_move = isinstance(call.func, cst.Attribute) and call.func.attr.value in MOVES
         where = argument(call, "device", 0 if is_move or name == "torch.device" else None)
         is_numbered |= where is not None and file.value(where).kind is Kind.NUMBER
         if is_move and file.tree.function(call) is None and not any(file.tree.is_within(call, x) for x in found.body):

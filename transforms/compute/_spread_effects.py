@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.compute._spread_program import HOST_DRAWS
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.value import Kind
@@ -53,4 +54,4 @@ def leaves_state(file: FileFacts, call: cst.Call) -> bool:
     """Whether a call draws a number, or takes or adds something, besides what it gives."""
     name = file.qualified(call) or ""
     is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in _DRAWN_OR_TAKEN
-    return is_method or name == "builtins.next" or name.startswith(("random.", "numpy.random.", "torch.rand"))
+    return is_method or name == "builtins.next" or name.startswith((*HOST_DRAWS, "torch.rand"))

@@ -14,7 +14,7 @@ from perfmod.transforms.facts.value import Kind
 from perfmod.transforms.finding import Edit
 from perfmod.transforms.writing import replace
 
-_MOVES = frozenset({"to", "cuda"})
+MOVES = frozenset({"to", "cuda"})
 _BY_SAMPLE = frozenset(f"torch.nn.{name}" for name in ("Identity", "Flatten", "ReLU", "Sigmoid", "Tanh"))
 """Modules without parameters that make each row from one sample."""
 _BY_CLASS = frozenset({"torch.nn.Softmax", "torch.nn.LogSoftmax"})
@@ -27,7 +27,7 @@ def require_whole(file: FileFacts, call: cst.Call) -> None:
     statement = file.tree.statement(call)
     given = statement.value if isinstance(statement, cst.Assign) else None
     func = given.func if isinstance(given, cst.Call) else None
-    is_moved = isinstance(func, cst.Attribute) and func.value is call and func.attr.value in _MOVES
+    is_moved = isinstance(func, cst.Attribute) and func.value is call and func.attr.value in MOVES
     is_compiled = isinstance(given, cst.Call) and file.qualified(given) == "torch.compile"
     is_compiled = is_compiled and isinstance(given, cst.Call) and given.args[0].value is call
     if given is not call and not is_moved and not is_compiled:
@@ -42,6 +42,7 @@ def require_whole(file: FileFacts, call: cst.Call) -> None:
             raise NotSpread(made, "the hook would see a process's own part of the batch, or its gradient")
     _require_wrapper_called(file, call)
     _require_nothing_collected(file)
+    _require_nothing_kept(file)
     for node in _thaws(file):
         if not _is_of_module(file, node) and not _runs_before(file, node, call):
             raise NotSpread(node, "which parameters are trained changes behind the wrapper, which does not see it")
@@ -81,6 +82,17 @@ def _require_nothing_collected(file: FileFacts) -> None:
         bound = file.flow.definitions(root) if is_own and isinstance(root, cst.Name) else ()
         if bound and all(isinstance(each.scope, cst.Module) for each in bound):
             raise NotSpread(node, f"`{file.code(place)}` would collect a process's own part of the batch")
+
+
+def _require_nothing_kept(file: FileFacts) -> None:
+    """No model goes on with what its last forward pass left in it: `DataParallel` forgets that. Raises `NotSpread`."""
+    for cls in file.classes:
+        forward = cls.methods.get("forward")
+        for assigned in cls.assigned.values() if cls.is_module and forward is not None else ():
+            left = next((each for each in assigned if each.method is forward), None)
+            if left is not None and any(each.method is not forward for each in assigned):
+                name = file.code(left.node)
+                raise NotSpread(left.node, f"`{name}` is kept for the next round, which `DataParallel` forgets")
 
 
 def _is_of_module(file: FileFacts, node: cst.CSTNode) -> bool:

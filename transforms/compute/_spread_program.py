@@ -21,7 +21,8 @@ _ALREADY = re.compile(
 )
 _STATE = re.compile(r"\.module\.(?:(?:load_)?state_dict|(?:named_)?parameters|train|eval)\(")
 _OWN = ("time.", "datetime.", "os.getpid", "os.urandom", "uuid.", "secrets.", "builtins.hash", "builtins.id")
-_DRAWS = ("random.", "numpy.random.")
+HOST_DRAWS = ("random.", "numpy.random.")
+"""Streams of the host, of which each process has its own."""
 
 
 class NotSpread(Exception):
@@ -87,7 +88,7 @@ def own_call(file: FileFacts, value: cst.BaseExpression, *, draws: bool) -> cst.
         seen.add(id(part))
         for call in find_all(part, cst.Call):
             name = file.qualified(call) or ""
-            if name.startswith(_OWN) or (draws and part is value and name.startswith(_DRAWS)):
+            if name.startswith(_OWN) or (draws and part is value and name.startswith(HOST_DRAWS)):
                 return call
         for read in find_all(part, cst.Name):
             is_number = file.flow.is_variable(read)

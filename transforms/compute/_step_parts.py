@@ -17,7 +17,8 @@ from perfmod.transforms.facts.value import Kind
 Round = cst.For | cst.While | cst.FunctionDef
 """The code whose every run is one step: a loop, or a function that a loop calls."""
 _BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
-_STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
+"""What changes in place, and is the same object from round to round."""
 _MOVES = frozenset({"to", "cuda", "type", "float", "double", "half", "bfloat16", "long", "int", "detach"})
 _MAYBE_TENSORS = (Kind.TENSOR, Kind.UNKNOWN, Kind.OBJECT, Kind.SEQUENCE)
 _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
@@ -247,9 +248,7 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
     if not isinstance(line, cst.SimpleStatementLine):
         return False
     read = [name for name in find_all(line, cst.Name) if file.flow.is_read(name)]
-    if any(file.value(name).kind in _STILL for name in read) or not all(
-        map(_is_report(file), find_all(line, cst.Call))
-    ):
+    if any(file.value(name).kind in STILL for name in read) or not all(map(_is_report(file), find_all(line, cst.Call))):
         return False
     own, later = _bound(file, [line]), _bound(file, behind)
     used = {name.value for each in behind for name in find_all(each, cst.Name)}
@@ -348,13 +347,9 @@ def _moved_on(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStateme
     for line in moved:
         for call in find_all(line, cst.Call):
             is_named = isinstance(file.tree.parent(call), (cst.Assign, cst.Element))
-            if is_named and calls_method(call, *_MOVES) and made in _definitions(file, owner(call)):
+            if is_named and calls_method(call, *_MOVES) and made in file.flow.of_name(owner(call)):
                 for name in find_all(file.tree.statement(call), cst.Name):
                     yield from file.flow.defined(name)
-
-
-def _definitions(file: FileFacts, node: cst.BaseExpression) -> Sequence[Definition]:
-    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
 
 
 def _is_anew(file: FileFacts, made: Definition, line: cst.BaseStatement) -> bool:
@@ -443,5 +438,5 @@ def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     """What changes from round to round has to be a tensor, or may be one."""
     made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
-    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *_STILL)):
+    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *STILL)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")

@@ -173,7 +173,7 @@ def _holders(file: FileFacts) -> Iterator[cst.BaseExpression]:
 
 
 def _is_self(file: FileFacts, node: cst.BaseExpression) -> bool:
-    definitions = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+    definitions = file.flow.of_name(node)
     cls = file.classes.around(node)
     return cls is not None and any(
         each.binding is Binding.PARAMETER and each.name == "self" and cls.is_module for each in definitions

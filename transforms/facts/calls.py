@@ -70,7 +70,7 @@ class Calls:
 
     def _passed(self, func: cst.BaseExpression) -> Iterator[cst.FunctionDef]:
         """The functions that callers pass for a parameter that is called."""
-        for definition in self._flow.definitions(func) if isinstance(func, cst.Name) else ():
+        for definition in self._flow.of_name(func):
             if definition.binding is Binding.PARAMETER:
                 for given in self._values.given(definition):
                     yield from self._functions(given)
@@ -289,7 +289,7 @@ class Calls:
         if self._names.qualified(made.func) not in _WRAPPERS and _last_name(made.func) not in _WRAPPERS:
             return None
         func = made.args[0].value
-        of = self._flow.definitions(func) if isinstance(func, cst.Name) else ()
+        of = self._flow.of_name(func)
         found = [each.node for each in of if each.binding is Binding.DEFINED]
         return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
 

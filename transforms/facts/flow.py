@@ -155,6 +155,10 @@ class Flow:
             known = self._definitions[node] = self._find_linked(node)
         return known
 
+    def of_name(self, node: cst.CSTNode) -> tuple[Definition, ...]:
+        """The definitions of a plain name; none of any other expression."""
+        return self.definitions(node) if isinstance(node, cst.Name) else ()
+
     def _find_linked(self, node: Read) -> tuple[Definition, ...]:
         if not self._is_linked:
             return self.seen(node) if isinstance(node, cst.Name) else ()

@@ -327,7 +327,7 @@ class Tracing:
 
     def fields(self, func: cst.BaseExpression) -> tuple[str, ...] | None:
         """The fields of a named tuple, where `func` is the class of one that is in sight."""
-        bound = self._flow.definitions(func) if isinstance(func, cst.Name) else ()
+        bound = self._flow.of_name(func)
         if len(bound) != 1 or bound[0].path:
             return None
         made = bound[0].value or bound[0].node

@@ -110,7 +110,7 @@ def _single(value: Constant) -> Constant:
 
 def _spelled(file: FileFacts, node: cst.BaseExpression, anchor: cst.BaseStatement) -> str:
     """A constant as its author wrote it, there or where its name is bound, if that means the same at `anchor`."""
-    made = file.flow.definitions(node) if isinstance(node, cst.Name) else ()
+    made = file.flow.of_name(node)
     is_seen = isinstance(node, cst.Name) and _is_seen(file, node, anchor)
     if (
         not is_seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 from attrs import frozen
@@ -48,19 +48,15 @@ def kept_beside(file: FileFacts, found: Kept, others: Collection[cst.CSTNode]) -
     """Where a round adds up another result of the same call which the loss is computed of: `loss, part = losses(x)`
     with `loss = part + penalty` there. It keeps the same graph, and is none of `others`, which are detached as well.
     """
-    loss = next((d for d in _assigned(file, found.tensor) if d.path and isinstance(d.value, cst.Call)), None)
+    loss = next((d for d in file.flow.of_name(found.tensor) if d.path and isinstance(d.value, cst.Call)), None)
     function = file.values.calls.resolve(loss.value) if loss is not None and isinstance(loss.value, cst.Call) else None
     if loss is None or not isinstance(function, cst.FunctionDef):
         return None
     for other in (each for each in file.tree.all(cst.AugAssign) if each not in others):
-        beside = next((d for d in _assigned(file, other.value) if d.value is loss.value), None)
+        beside = next((d for d in file.flow.of_name(other.value) if d.value is loss.value), None)
         if beside is not None and _is_part(file, function, loss.path, beside.path):
             return other
     return None
-
-
-def _assigned(file: FileFacts, node: cst.BaseExpression) -> Iterable[Definition]:
-    return file.flow.definitions(node) if isinstance(node, cst.Name) else ()
 
 
 def _is_part(file: FileFacts, function: cst.FunctionDef, loss: tuple[int, ...], part: tuple[int, ...]) -> bool:
@@ -72,7 +68,7 @@ def _is_part(file: FileFacts, function: cst.FunctionDef, loss: tuple[int, ...], 
         if not all(0 <= at < len(returned) for at in (*loss, *part)):
             continue
         whole, other = returned[loss[0]], file.code(returned[part[0]])
-        sums = (d.value for d in _assigned(file, whole) if isinstance(d.value, cst.BinaryOperation))
+        sums = (d.value for d in file.flow.of_name(whole) if isinstance(d.value, cst.BinaryOperation))
         if loss != part and any(name.value == other for each in sums for name in find_all(each, cst.Name)):
             return True
     return False
