@@ -9,18 +9,41 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 
-class _Tape(TorchDispatchMode):
-    def __init__(self):
+class Tape(TorchDispatchMode):
+    """The operators that are called, with their tensors; a strict one allows no wait for a value."""
+
+    def __init__(self, is_strict=False):
         super().__init__()
-        self.calls = []
+        self.calls, self.is_strict = [], is_strict
+        # What has been written to that was there before, as it was; and the memory that is new.
+        self.former, self.new = {}, set()
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if self.is_strict and function is torch.ops.aten._local_scalar_dense.default:
+            raise RuntimeError("a step that is recorded must not wait for a value")
         known = {storage(each) for each in tensors((args, kwargs))}
+        for place in self._written(function, args, kwargs):
+            self.former.setdefault(storage(place), (place, place.untyped_storage().clone()))
         out = function(*args, **kwargs)
         made = [None if storage(each) in known else each for each in tensors(out)]
+        self.new |= {storage(each) for each in made if each is not None}
         self.calls.append((function, args, kwargs, made))
         return out
+
+    def _written(self, function, args, kwargs):
+        named = zip(function._schema.arguments, args)
+        given = [*named, *((each, kwargs[each.name]) for each in function._schema.arguments if each.name in kwargs)]
+        told = [value for each, value in given if each.alias_info is not None and each.alias_info.is_write]
+        # It does not say that it writes its statistics.
+        untold = args[3:5] if function is torch.ops.aten.native_batch_norm.default else ()
+        places = tensors([told, untold])
+        return [place for place in places if storage(place) not in self.new]
+
+    def undo(self):
+        """Put back what was written to: a recording computes nothing."""
+        for place, former in self.former.values():
+            place.untyped_storage().copy_(former)
 
 
 def tensors(values):
@@ -77,7 +100,7 @@ class Stepper:
         former = [each.detach().clone() for each in state]
         self._forget_gradients()
         self.is_recording = True
-        with _Tape() as tape:
+        with Tape() as tape:
             returned = self.step(*inputs).detach()
         self.is_recording = False
         for tensor, value in zip(state, former):
