@@ -133,6 +133,20 @@ def test_is_recorded_when_nothing_changed_for_some_calls() -> None:
     assert [step._is_time_to_record("a", 2) for _ in range(4)] == [False, False, False, True]
 
 
+def test_leaves_steps_of_several_processes_or_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    spread = nn.DataParallel(_net())
+    spread.device_ids = [0, 1]
+    step, _, _ = _prepared()
+    with pytest.warns(UserWarning, match="DataParallel works on several devices"):
+        step._begin()
+    del spread
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    step, _, _ = _prepared()
+    with pytest.warns(UserWarning, match="other processes take part in each step"):
+        step._begin()
+
+
 @pytest.mark.parametrize("register", ["register_forward_hook", "register_forward_pre_hook"])
 def test_hooks_are_not_recorded(register: str) -> None:
     step, _, model = _prepared()

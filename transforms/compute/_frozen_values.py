@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._recordable import reached, targets_of
-from perfmod.transforms.compute._step_parts import ASKED, STILL, NotRecorded, Parts, Round, calls_method, owner
+from perfmod.transforms.compute._recordable import Round, reached, targets_of
+from perfmod.transforms.compute._step_parts import ASKED, STILL, NotRecorded, Parts, calls_method, owner
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts

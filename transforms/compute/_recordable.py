@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 import libcst as cst
 from attrs import frozen
@@ -22,11 +22,15 @@ from perfmod.transforms.waits import is_wait
 
 RECORDER = "GraphedStep"
 """The class that is put into a script."""
+Round = cst.For | cst.While | cst.FunctionDef
+"""The code whose every run is one step: a loop, or a function that a loop calls."""
 _HOOKS = frozenset(
     {"register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook",
      "register_hook", "register_step_post_hook", "register_step_pre_hook"}
 )  # fmt: skip
 _DISTRIBUTED = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard", "init_process_group")
+_OF_PROCESSES = frozenset({"is_available", "is_initialized", "get_rank", "get_world_size"})
+"""What tells of the processes, and asks none of the others."""
 _HOST_NOISE = ("numpy.random.", "random.")
 _HOST = ("builtins.print", "builtins.input", "builtins.open", "builtins.next", "time.", "logging.", "wandb.", "os.")
 _FROM_NUMBERS = frozenset(
@@ -67,15 +71,38 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
     for source in sources:
         for call in find_all(source.module, cst.Call):
             name = dotted(call.func).rpartition(".")[2]
-            if name in _DISTRIBUTED:
+            if name in _DISTRIBUTED and _is_in_every_run(file, call):
                 return Obstacle(call, f"`{name}` makes every step talk to other processes")
-            if name == "DataParallel":
-                return Obstacle(call, "`DataParallel` gives parts of every step to other devices")
             if name in _HOOKS:
                 return Obstacle(call, "the Python code of a hook would run only once")
             if _looks_for_loops(file, call):
                 return Obstacle(call, f"`{name}` looks for self-loops in every step, which waits for the device")
     return None
+
+
+def _is_in_every_run(file: FileFacts, call: cst.Call) -> bool:
+    """Whether no condition keeps a call from being made; the recorder sees how many processes there are in a run."""
+    waiting, seen = [call], {call}
+    while waiting:
+        current = waiting.pop()
+        around = file.tree.function(current)
+        if _is_under_condition(file, current, around):
+            continue
+        callers = file.values.calls.callers(around) if around is not None else ()
+        if not callers:
+            return True
+        waiting += [each for each in callers if each not in seen]
+        seen.update(callers)
+    return False
+
+
+def _is_under_condition(file: FileFacts, call: cst.Call, around: cst.FunctionDef | None) -> bool:
+    for each in file.tree.ancestors(call):
+        if each is around:
+            break
+        if isinstance(each, (cst.If, cst.IfExp)) and "__name__" not in file.code(each.test):
+            return True
+    return around is not None and any(file.comes_before(each, call) for each in file.tree.results(around))
 
 
 def _looks_for_loops(file: FileFacts, call: cst.Call) -> bool:
@@ -86,10 +113,10 @@ def _looks_for_loops(file: FileFacts, call: cst.Call) -> bool:
     return not any(value is not None and file.code(value) == _WITHOUT_LOOPS[name] for name, value in given)
 
 
-def obstacle(file: FileFacts, statement: cst.CSTNode) -> Obstacle | None:
-    """What keeps a statement of a step, or what it calls, from being recorded."""
+def obstacle(file: FileFacts, statement: cst.CSTNode, known: Container[cst.CSTNode] = ()) -> Obstacle | None:
+    """What keeps a statement of a step, or what it calls, from being recorded; `known` parts of it do not."""
     outputs = outputs_of(file, statement)
-    for node in walk_scope(statement):
+    for node in (each for each in walk_scope(statement) if each not in known):
         found = _obstacle_at(file, node, outputs) or _obstacle_of_own(file, node)
         if found is not None:
             return found
@@ -259,6 +286,8 @@ def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
     name = file.qualified(call) or ""
+    if name.startswith("torch.distributed.") and name.rpartition(".")[2] not in _OF_PROCESSES:
+        return Obstacle(call, f"`{_short(file, call)}` talks to other processes")
     if name.startswith(_HOST_NOISE):
         return Obstacle(call, f"`{_short(file, call)}` draws on the host")
     if name.startswith(_HOST):
@@ -315,6 +344,8 @@ def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
 
 def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     """What a node of the loop's own body is, beside what it may be anywhere."""
+    if isinstance(node, cst.If) and _is_fixed(file, node):
+        return None
     if isinstance(node, (cst.If, cst.While, cst.Try, cst.Assert, cst.Raise, cst.Break, cst.Continue, cst.Return)):
         return Obstacle(node, f"`{_short(file, node)}` decides in Python what a step does")
     if isinstance(node, cst.For) and not file.code(node.iter).endswith("parameters()"):
@@ -332,6 +363,33 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
         return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
     return None
+
+
+def _is_fixed(file: FileFacts, branch: cst.If) -> bool:
+    """Whether a condition comes out the same in every round, as long as nobody changes what it reads."""
+    loops = file.tree.loops(branch)
+    around: cst.CSTNode | None = loops[0] if loops else file.tree.function(branch)
+    for node in walk_scope(branch.test):
+        if isinstance(node, cst.Call) and file.qualified(node) not in ("builtins.isinstance", "builtins.hasattr"):
+            return False
+        if isinstance(node, (cst.NamedExpr, cst.Subscript, cst.Await)):
+            return False
+        is_builtin = (file.qualified(node) or "").startswith("builtins.")
+        if isinstance(node, cst.Name) and file.flow.is_read(node) and not is_builtin:
+            made = file.flow.definitions(node)
+            if file.value(node).is_tensor or around is None or not made:
+                return False
+            if any(file.tree.is_within(each.node, around) and not _is_self(file, each.node) for each in made):
+                return False
+    return True
+
+
+def _is_self(file: FileFacts, node: cst.CSTNode) -> bool:
+    """Whether a definition is the first parameter of a method."""
+    around = file.tree.function(node)
+    if around is None or file.tree.class_of(around) is None:
+        return False
+    return isinstance(node, cst.Param) and around.params.params[:1] == (node,)
 
 
 def draws(file: FileFacts, lines: Sequence[cst.BaseStatement]) -> bool:

@@ -6,7 +6,7 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute._frozen_values import require_still
-from perfmod.transforms.compute._recordable import RECORDER, obstacle_of_files
+from perfmod.transforms.compute._recordable import RECORDER, Round, obstacle_of_files
 from perfmod.transforms.compute._step_edits import step_place
 from perfmod.transforms.compute._step_gradients import (
     beyond,
@@ -18,7 +18,6 @@ from perfmod.transforms.compute._step_gradients import (
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Parts,
-    Round,
     core_lines,
     optimizer_calls,
     owner,

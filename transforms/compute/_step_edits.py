@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from perfmod.transforms.beside import Beside
-from perfmod.transforms.compute._step_parts import NotRecorded, Parts, Round
+from perfmod.transforms.compute._recordable import Round
+from perfmod.transforms.compute._step_parts import NotRecorded, Parts, owner
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, parameters
 from perfmod.transforms.finding import Edit
@@ -69,7 +70,7 @@ def step_function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, 
     outer = source.indentation(start)
     old = source.indentation(source.span(found.moved[0])[0])
     unit = old.removeprefix(source.indentation(source.span(found.loop)[0])) or "    "
-    lines = "".join(_block(file, found.loop, line) for line in found.moved).lstrip("\r\n")
+    lines = "".join(_block(file, found.loop, line, found.brought) for line in found.moved).lstrip("\r\n")
     body = "".join(_shifted(line, old, outer + unit) for line in lines.splitlines(keepends=True))
     result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
     above = source.text[:at].rstrip(" \t\r\n")
@@ -86,9 +87,14 @@ def _shifted(line: str, old: str, new: str) -> str:
     return new + line.removeprefix(old) if line.startswith(old) else line
 
 
-def _block(file: FileFacts, loop: Round, line: cst.BaseStatement) -> str:
+def _block(file: FileFacts, loop: Round, line: cst.BaseStatement, brought: Sequence[cst.Call] = ()) -> str:
+    """The lines of a statement; what is brought is there already."""
     start, end = _block_span(file, loop, line)
+    within = [call for call in brought if file.tree.is_within(call, line)]
+    edits = [Edit(*file.source.span(call), file.code(owner(call))) for call in within]
     text = file.source.text[start:end]
+    for each in sorted(edits, key=lambda edit: edit.start, reverse=True):
+        text = text[: each.start - start] + each.replacement + text[each.end - start :]
     return text if text.endswith(("\n", "\r")) else text + file.source.newline
 
 
@@ -117,7 +123,9 @@ def step_call(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:
     indent = source.indentation(source.span(main[0])[0])
     result = f"{', '.join(found.returned)} = " if found.returned else ""
     alone = ".clone()" if found.kept and len(found.returned) == 1 else ""
-    text = f"{indent}{result}{name}({', '.join(found.given)}){alone}\n"
+    moves = {file.code(owner(call)): file.code(call) for call in found.brought}
+    given = ", ".join(moves.get(each, each) for each in found.given)
+    text = f"{indent}{result}{name}({given}){alone}\n"
     if not alone:
         text += "".join(f"{indent}{each} = {each}.clone()\n" for each in found.kept)
     blank = re.match(r"(?:[ \t]*\r?\n)*", source.text[start:end])

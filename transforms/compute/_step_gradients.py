@@ -20,12 +20,11 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute import _optimizers
-from perfmod.transforms.compute._recordable import RECORDER, reached, targets_of
+from perfmod.transforms.compute._recordable import RECORDER, Round, reached, targets_of
 from perfmod.transforms.compute._step_parts import (
     ASKED,
     NotRecorded,
     Parts,
-    Round,
     calls_method,
     core_calls,
     is_every_round,

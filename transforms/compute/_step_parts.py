@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
+import attrs
 import libcst as cst
 from attrs import frozen
 
-from perfmod.transforms.compute._recordable import Obstacle, obstacle, outputs_of, reached, targets_of
+from perfmod.transforms.compute._brought import brought_by, obstacle_to_bringing
+from perfmod.transforms.compute._recordable import Obstacle, Round, obstacle, outputs_of, reached, targets_of
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted, parameters
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
-Round = cst.For | cst.While | cst.FunctionDef
-"""The code whose every run is one step: a loop, or a function that a loop calls."""
 _BRANCHES = (cst.If, cst.For, cst.While, cst.Try)
 STILL = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER)
 """What changes in place, and is the same object from round to round."""
@@ -53,6 +53,7 @@ class Parts:
         returned: the names that the step binds and other lines read.
         kept: those of `returned` that other lines keep beyond the next round.
         closed: what else the step reads.
+        brought: the calls in it that move to the device what it is given; its own call does so instead.
     """
 
     loop: Round
@@ -63,6 +64,7 @@ class Parts:
     returned: tuple[str, ...]
     kept: tuple[str, ...]
     closed: tuple[Definition, ...]
+    brought: tuple[cst.Call, ...] = ()
 
 
 def training_lines(file: FileFacts, loop: Round) -> list[cst.BaseStatement]:
@@ -108,12 +110,13 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
     lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
     first = next(i for i in core if lines[i] in training_lines(file, loop))
     start, why = first, None
+    brought = brought_by(file, loop)
     late: list[cst.BaseStatement] = []
     for index in reversed(range(first)):
-        if _stays_behind(file, lines, index, core[-1]):
+        if _stays_behind(file, lines, index, core[-1], brought):
             late.insert(0, lines[index])
             continue
-        why = obstacle(file, lines[index])
+        why = obstacle(file, lines[index], brought)
         if why is not None:
             break
         start = index
@@ -123,25 +126,30 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
     early = [lines[i] for i in core if i < start]
     for line in lines[:start]:
         if line not in early and _computes(file, line):
-            raise NotRecorded.of(obstacle(file, line) or why or Obstacle(line, "computes apart from the step"))
+            raise NotRecorded.of(obstacle(file, line, brought) or why or Obstacle(line, "computes apart from the step"))
     for line in early:
         if not _only_zeroes(line):
             raise NotRecorded.of(why) if why is not None else NotRecorded(line, "stands apart from the step")
     moved = [line for line in lines[start:first] if line not in late]
     for index in range(first, core[-1] + 1):
-        found = obstacle(file, lines[index])
-        if index not in core and _stays_behind(file, lines, index, core[-1]):
+        found = obstacle(file, lines[index], brought)
+        if index not in core and _stays_behind(file, lines, index, core[-1], brought):
             late.append(lines[index])
         elif found is not None:
             raise NotRecorded.of(found)
         else:
             moved.append(lines[index])
-    made = _named(file, loop, early, [*early, *moved], late)
+    brought = {call: name for call, name in brought.items() if any(file.tree.is_within(call, each) for each in moved)}
+    made = attrs.evolve(_named(file, loop, early, [*early, *moved], late), brought=tuple(brought))
+    apart = obstacle_to_bringing(file, brought, made.moved, made.given)
+    if apart is not None:
+        raise NotRecorded.of(apart)
     for line in made.moved:
         for call in (each for each in find_all(line, cst.Call) if calls_method(each, "backward")):
             if any(name.value in made.given for name in find_all(owner(call), cst.Name)):
-                apart = Obstacle(call, f"`{file.code(owner(call))}` is computed apart from the step")
-                raise NotRecorded.of(why or apart)
+                raise NotRecorded.of(
+                    why or Obstacle(call, f"`{file.code(owner(call))}` is computed apart from the step")
+                )
     return made
 
 
@@ -176,11 +184,13 @@ def zeroing(loop: Round) -> list[cst.Call]:
     return [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and calls_method(call, "zero_grad")]
 
 
-def _stays_behind(file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int) -> bool:
+def _stays_behind(
+    file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int, brought: Container[cst.CSTNode]
+) -> bool:
     """Whether a line among those of the step waits for a figure or adds one up, and can do so behind the step."""
     line = lines[index]
     is_sum = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.AugAssign)
-    if not is_sum and obstacle(file, line) is None:
+    if not is_sum and obstacle(file, line, brought) is None:
         return False
     is_among = any(_computes(file, above) for above in lines[:index])
     return is_among and _only_reports(file, line, lines[index + 1 : last + 1])
@@ -324,9 +334,38 @@ def _named(
             if file.code(output) not in returned:
                 returned.append(file.code(output))
                 kept.append(file.code(output))  # whoever reads the attribute may keep it
+    for each in returned:
+        _require_bound(file, each, moved)
     return Parts(
         loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )
+
+
+def _require_bound(file: FileFacts, name: str, moved: Sequence[cst.BaseStatement]) -> None:
+    """What a step returns must be there on each of its branches."""
+    if not any(_binds(file, line, name) for line in moved):
+        branch = next(line for line in moved if name in _all_bound(file, line))
+        raise NotRecorded(branch, f"`{name}` is not there where `{_head(file, branch)}` does not bind it")
+
+
+def _binds(file: FileFacts, line: cst.CSTNode | None, name: str) -> bool:
+    """Whether code binds a name or an attribute on each of its branches."""
+    if isinstance(line, cst.If):
+        return _binds(file, line.body, name) and _binds(file, line.orelse, name)
+    if isinstance(line, (cst.Else, cst.With)):
+        return _binds(file, line.body, name)
+    if isinstance(line, cst.BaseSuite):
+        return any(_binds(file, each, name) for each in line.body)
+    return isinstance(line, cst.SimpleStatementLine) and name in _all_bound(file, line)
+
+
+def _all_bound(file: FileFacts, line: cst.CSTNode) -> set[str]:
+    outputs = (file.code(target) for node in walk(line) for target in targets_of(node))
+    return {*_bound(file, [line]), *outputs}
+
+
+def _head(file: FileFacts, line: cst.CSTNode) -> str:
+    return file.code(line).strip().partition("\n")[0].rstrip(":")
 
 
 def _require_unchanged(file: FileFacts, made: Definition, moved: Sequence[cst.BaseStatement]) -> None:

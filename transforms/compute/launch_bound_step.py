@@ -61,10 +61,10 @@ from collections.abc import Iterator, Mapping
 import libcst as cst
 
 from perfmod.transforms.compute._capturable import capturable_form
-from perfmod.transforms.compute._recordable import RECORDER, draws
+from perfmod.transforms.compute._recordable import RECORDER, Round, draws
 from perfmod.transforms.compute._recordable_step import is_recorded, recordable_step
 from perfmod.transforms.compute._step_edits import recorder_file, step_call, step_function, step_name, step_place
-from perfmod.transforms.compute._step_parts import NotRecorded, Round, training_lines
+from perfmod.transforms.compute._step_parts import NotRecorded, training_lines
 from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_any

@@ -33,7 +33,6 @@ class GraphedStep(written.GraphedStep):
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings)
         MADE.append(self)
-        self.modules = None
 
     def __call__(self, *batch):
         if self.problem:

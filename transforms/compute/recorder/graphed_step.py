@@ -40,17 +40,15 @@ class GraphedStep:
     def __init__(self, step, optimizers, warmup=3, most=2):
         self.step, self.optimizers, self.warmup, self.most = step, list(optimizers), warmup, most
         self.seen, self.graphs = {}, {}
-        self.stream = self.problem = None
+        self.modules = self.problem = None
         self.recorded = self.replayed = self.eager = 0
 
     def __call__(self, *batch):
-        if self.problem or not self._groups()[0]["params"][0].is_cuda:
+        if self.modules is None and self._groups()[0]["params"][0].is_cuda:
+            self._begin()
+        if self.problem or self.modules is None:
             self.eager += 1
             return self.step(*batch)
-        if self.stream is None:
-            self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-            self.modules = [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
-            self.accumulators = self._kept_accumulators()
         graph, is_next = None, False
         try:
             kind, settings = self._kind(batch), self._settings()
@@ -67,6 +65,18 @@ class GraphedStep:
             return self._replay(batch, *graph[1:])
         with self._watched() if is_next else contextlib.nullcontext():
             return self._as_it_is(batch)
+
+    def _begin(self):
+        self.modules = [each for each in gc.get_objects() if issubclass(type(each), torch.nn.Module)]
+        shared = [each for each in self.modules if len(getattr(each, "device_ids", None) or ()) > 1]
+        several = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if several and torch.distributed.get_world_size() > 1:
+            self._give_up("other processes take part in each step")
+        elif shared:
+            self._give_up(f"{type(shared[0]).__name__} works on several devices")
+        else:
+            self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+            self.accumulators = self._kept_accumulators()
 
     def _kind(self, batch):
         """What a graph is made for: types and shapes of tensors, other values themselves, the modes of modules."""
@@ -205,9 +215,8 @@ class GraphedStep:
 
     def _require_recordable(self):
         for module in self.modules:
-            devices = getattr(module, "device_ids", None) or ()
-            if isinstance(module, torch.nn.parallel.DistributedDataParallel) or len(devices) > 1:
-                raise RuntimeError(f"{type(module).__name__} works on several devices")
+            if isinstance(module, torch.nn.parallel.DistributedDataParallel):
+                raise RuntimeError("DistributedDataParallel averages gradients with other processes")
             if module._forward_hooks or module._forward_pre_hooks or module._backward_hooks:
                 raise RuntimeError(f"the hooks of a {type(module).__name__} would run only once")
 
