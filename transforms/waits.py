@@ -9,7 +9,6 @@ Copies of batches to the device do not count: they wait no more once their memor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterator
 
 import libcst as cst
@@ -18,11 +17,12 @@ from attrs import define, evolve, field, frozen
 from perfmod.transforms import implicit_reads, operations
 from perfmod.transforms.facts.calls import argument, passed
 from perfmod.transforms.facts.file import FileFacts
-from perfmod.transforms.facts.flow import dotted, parameters
+from perfmod.transforms.facts.flow import parameters
 from perfmod.transforms.facts.masks import same_mask
 from perfmod.transforms.facts.rounds import round_loop, runs_model
+from perfmod.transforms.facts.scalers import is_on, scaler_of_step
 from perfmod.transforms.facts.solver import Questions
-from perfmod.transforms.facts.tree import children, find_all, is_none
+from perfmod.transforms.facts.tree import children, find_all, is_none, is_true
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.implicit_reads import filled, implicit_read
 from perfmod.transforms.operations import Operation, goes_on, operation
@@ -221,17 +221,15 @@ def _waiting(file: FileFacts, node: cst.CSTNode) -> Operation | None:
 
 
 def _steps_scaled(file: FileFacts, node: cst.CSTNode) -> bool:
-    """Whether a node is the `step` of an enabled `GradScaler`, which reads whether a gradient is infinite."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "step":
+    """Whether a node is the `step` of an enabled `GradScaler`, which reads whether a gradient is infinite.
+
+    A fused optimizer looks for itself, on the device.
+    """
+    made = scaler_of_step(file, node)
+    if not made or not all(map(is_on, made)):
         return False
-    made = [end.node for end in file.tracing.ends(node.func.value) if not end.path]
-    return bool(made) and all(isinstance(each, cst.Call) and _is_scaler(file, each) for each in made)
-
-
-def _is_scaler(file: FileFacts, call: cst.Call) -> bool:
-    enabled = argument(call, "enabled")
-    is_on = enabled is None or dotted(enabled) == "True"
-    return is_on and re.fullmatch(r"torch\..*amp\..*GradScaler", file.qualified(call) or "") is not None
+    optimizer = file.value(cst.ensure_type(node, cst.Call).args[0].value).when_used.call
+    return optimizer is None or not is_true(argument(optimizer, "fused"))
 
 
 def _fills_device(file: FileFacts, statement: cst.Assign) -> bool:

@@ -1,5 +1,5 @@
-# golden: stay script refused="`scaler.step(optimizer)`"
-"""The scaler asks for infinite gradients before each step."""
+# golden: change script numerics=rounding
+"""A scaler asks for infinite gradients on the host; a fused optimizer looks for itself on the device."""
 import torch
 import torch.nn.functional as F
 from torch import nn, optim
@@ -9,13 +9,16 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 loader = [(torch.randn(size, 4), torch.randint(3, (size,))) for size in (8, 8, 8, 8, 8, 5)]
 model = nn.Linear(4, 3).to(device)
 optimizer = optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler(device.type, growth_interval=4)
 
-scaler = torch.amp.GradScaler("cuda")
-for x, y in loader:
-    x, y = x.to(device), y.to(device)
-    optimizer.zero_grad()
-    loss = F.cross_entropy(model(x), y)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    print(loss.item())
+for epoch in range(3):
+    for x, y in loader:
+        x, y = x.to(device), y.to(device)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        scaler.step(optimizer)
+        scaler.update()
+        print(round(loss.item(), 4), scaler.get_scale())

@@ -28,9 +28,17 @@ def brought_by(file: FileFacts, loop: Round) -> dict[cst.Call, str]:
         if not is_used or call.func.attr.value not in _MOVES or not isinstance(moved, cst.Name):
             continue
         around = next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES))
-        if around is loop and not _reads_round(file, loop, call.args):
+        if around is loop and not _reads_round(file, loop, call.args) and _is_bound_above(file, loop, moved):
             found[call] = moved.value
     return found
+
+
+def _is_bound_above(file: FileFacts, loop: Round, name: cst.Name) -> bool:
+    """Whether a round binds a name above the line that reads it only."""
+    line = file.tree.line(name)
+    scope = loop if isinstance(loop, cst.FunctionDef) else file.tree.scope(loop)
+    own = [each.node for each in file.flow.bound(scope, name.value) if file.tree.is_within(each.node, loop)]
+    return all(file.comes_before(each, line) and not file.tree.is_within(each, line) for each in own)
 
 
 def _reads_round(file: FileFacts, loop: Round, args: Sequence[cst.Arg]) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Sequence
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._scaled_steps import is_scaler_call
 from perfmod.transforms.facts import anomaly
 from perfmod.transforms.facts.accelerators import records_graphs
 from perfmod.transforms.facts.calls import argument, is_decorated
@@ -216,6 +217,8 @@ def outputs_of(file: FileFacts, statement: cst.CSTNode) -> list[cst.Attribute]:
 
 def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attribute] = ()) -> Obstacle | None:
     """What a node of a step, or of a function that it calls, is; `outputs` are given out by the step."""
+    if is_scaler_call(file, node):
+        return None
     if is_wait(file, node):
         return Obstacle(node, f"`{_short(file, node)}` waits for the device")
     if _is_read_in_python(file, node):
@@ -344,7 +347,7 @@ def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
 
 def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     """What a node of the loop's own body is, beside what it may be anywhere."""
-    if isinstance(node, cst.If) and _is_fixed(file, node):
+    if isinstance(node, cst.If) and is_fixed(file, node):
         return None
     if isinstance(node, (cst.If, cst.While, cst.Try, cst.Assert, cst.Raise, cst.Break, cst.Continue, cst.Return)):
         return Obstacle(node, f"`{_short(file, node)}` decides in Python what a step does")
@@ -356,6 +359,8 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
         value = file.value(node.func.value)
         if value.kind is not Kind.MODULE and value.device is not Device.ACCELERATOR:
             return Obstacle(node, f"`{_short(file, node)}` may copy from the host")
+    if is_scaler_call(file, node):
+        return None
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if method in ("train", "eval") and not file.value(node).is_tensor:
         return Obstacle(node, f"`{_short(file, node)}` sets a mode in Python")
@@ -365,7 +370,7 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     return None
 
 
-def _is_fixed(file: FileFacts, branch: cst.If) -> bool:
+def is_fixed(file: FileFacts, branch: cst.If) -> bool:
     """Whether a condition comes out the same in every round, as long as nobody changes what it reads."""
     loops = file.tree.loops(branch)
     around: cst.CSTNode | None = loops[0] if loops else file.tree.function(branch)

@@ -7,6 +7,7 @@ from attrs import frozen
 
 from perfmod.transforms.compute._frozen_values import require_still
 from perfmod.transforms.compute._recordable import RECORDER, Round, obstacle_of_files
+from perfmod.transforms.compute._scaled_steps import call_elsewhere, stepping
 from perfmod.transforms.compute._step_edits import step_place
 from perfmod.transforms.compute._step_gradients import (
     beyond,
@@ -20,7 +21,6 @@ from perfmod.transforms.compute._step_parts import (
     Parts,
     core_lines,
     optimizer_calls,
-    owner,
     parts,
 )
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -64,12 +64,16 @@ def recordable_step(file: FileFacts, loop: Round) -> RecordableStep:
     found = parts(file, loop, border.core if border else core_lines(file, loop))
     require_nothing_trained_elsewhere(file, found)
     require_still(file, found, step_place(file, found))
+    apart = call_elsewhere(file, found.moved)
+    if apart is not None:
+        why = "uses the scaler of the step in Python, where a replay leaves nothing"
+        raise NotRecorded(apart, f"`{file.code(apart)}` {why}")
     if border:
         found = beyond(file, found, border)
     else:
         require_zeroed(file, loop, steps)
         require_apart(file, found)
-    optimizers = dict.fromkeys(file.code(owner(call)) for call in steps)
+    optimizers = dict.fromkeys(file.code(stepping(file, call)) for call in steps)
     return RecordableStep(found, border.steps if border else tuple(steps), tuple(optimizers))
 
 

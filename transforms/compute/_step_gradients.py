@@ -20,7 +20,8 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute import _optimizers
-from perfmod.transforms.compute._recordable import RECORDER, Round, reached, targets_of
+from perfmod.transforms.compute._recordable import RECORDER, Round, is_fixed, reached, targets_of
+from perfmod.transforms.compute._scaled_steps import stepping
 from perfmod.transforms.compute._step_parts import (
     ASKED,
     NotRecorded,
@@ -68,7 +69,8 @@ def border_of(file: FileFacts, loop: Round) -> Border | None:
         call: next(i for i, line in enumerate(lines) if file.tree.is_within(call, line))
         for call in core_calls(file, loop)
     }
-    branches = [line for line in lines if isinstance(line, cst.If) and line in {lines[i] for i in placed.values()}]
+    training = [lines[i] for i in sorted(set(placed.values()))]
+    branches = [line for line in training if isinstance(line, cst.If) and not is_fixed(file, line)]
     if not branches or any(not file.tree.is_within(call, each.body) for call, each in _branch_of(lines, placed)):
         return None
     first = lines.index(branches[0])
@@ -118,17 +120,27 @@ def require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> N
     """Gradients of one round must not reach the next: they are replaced while the step is recorded."""
     passes = (each for each in file.tree.all(cst.Call) if calls_method(each, "backward"))
     elsewhere = next((each for each in passes if not file.tree.is_within(each, loop)), None)
-    is_only = len({file.code(owner(each)) for each in steps}) == 1
+    is_only = len({file.code(stepping(file, each)) for each in steps}) == 1
     for step in steps:
-        name = file.code(owner(step))
-        made = file.value(owner(step)).when_used.call
+        name = file.code(stepping(file, step))
+        made = file.value(stepping(file, step)).when_used.call
         names = {name, *(dotted(model) for model in (_optimizers.models(made) if made is not None else ()))}
         zeroed = [call for call in zeroing(loop) if is_only or file.code(owner(call)) in names]
+        zeroed = [call for call in zeroed if _is_wherever(file, call, step)]
         if not zeroed:
             raise NotRecorded(step, f"nothing in the loop sets the gradients of `{name}` to zero")
         if elsewhere is not None and not any(file.comes_before(call, step) for call in zeroed):
             why = f"its gradients are zeroed behind it, and line {file.line(elsewhere)} may add to them"
             raise NotRecorded(step, f"`{file.code(step)}` steps with what is there: {why}")
+
+
+def _is_wherever(file: FileFacts, zeroing: cst.CSTNode, step: cst.Call) -> bool:
+    """Whether gradients are set to zero under no condition that the step is not under as well."""
+    return all(file.tree.is_within(step, each) for each in file.tree.ancestors(zeroing) if _is_branch(file, each))
+
+
+def _is_branch(file: FileFacts, block: cst.CSTNode) -> bool:
+    return isinstance(block, cst.BaseSuite) and isinstance(file.tree.parent(block), (cst.If, cst.Else))
 
 
 def require_nothing_trained_elsewhere(file: FileFacts, found: Parts) -> None:
@@ -170,14 +182,14 @@ def _require_zeroed_in_front(file: FileFacts, found: Parts, border: Border) -> N
     passes = [i for i in border.core if any(calls_method(each, "backward") for each in walk_scope(lines[i]))]
     calls = [each for line in lines[: passes[0]] for each in walk_scope(line) if calls_method(each, "zero_grad")]
     for step in border.steps:
-        if not any(_zeroes(file, each, step) for each in calls):
-            name = file.code(owner(step))
+        if not any(_zeroes(file, each, step) and _is_wherever(file, each, step) for each in calls):
+            name = file.code(stepping(file, step))
             raise NotRecorded(step, f"nothing sets the gradients of `{name}` to zero before the backward pass")
 
 
 def _require_zeroed_behind(file: FileFacts, found: Parts, border: Border, step: cst.Call) -> None:
     """What the step adds to the gradients of another's parameters must be gone when that other one uses them."""
-    name = file.code(owner(step))
+    name = file.code(stepping(file, step))
     if any(_is_same_optimizer(file, step, each) for each in border.steps):
         raise NotRecorded(step, f"`{name}` steps once more, in some rounds only")
     branch = next(each for each in border.branches if file.tree.is_within(step, each))
@@ -196,17 +208,18 @@ def _require_zeroed_behind(file: FileFacts, found: Parts, border: Border, step: 
 
 
 def _is_same_optimizer(file: FileFacts, one: cst.Call, other: cst.Call) -> bool:
-    values = [file.value(owner(each)).when_used.call for each in (one, other)]
-    return file.code(owner(one)) == file.code(owner(other)) or (values[0] is not None and values[0] is values[1])
+    first, second = stepping(file, one), stepping(file, other)
+    made = file.value(first).when_used.call
+    return file.code(first) == file.code(second) or (made is not None and made is file.value(second).when_used.call)
 
 
 def _zeroes(file: FileFacts, call: cst.CSTNode, step: cst.Call) -> bool:
     """Whether a call sets all gradients of an optimizer to zero: by itself, or by the model that it was given whole."""
     assert isinstance(call, cst.Call)
     zeroed = owner(call)
-    if file.code(zeroed) == file.code(owner(step)):
+    if file.code(zeroed) == file.code(stepping(file, step)):
         return True
-    made = file.value(owner(step)).when_used.call
+    made = file.value(stepping(file, step)).when_used.call
     given = argument(made, "params", 0) if made is not None else None
     if not isinstance(given, cst.Call) or not calls_method(given, "parameters") or given.args or not dotted(zeroed):
         return False
@@ -275,13 +288,13 @@ def _optimizers_behind(file: FileFacts, found: Parts, border: Border) -> list[De
     """Where the optimizers that step behind the border are bound; the recorder is told of them."""
     bound: list[Definition] = []
     for step in border.apart:
-        root: cst.BaseExpression = owner(step)
+        root: cst.BaseExpression = stepping(file, step)
         while isinstance(root, cst.Attribute):
             root = root.value
         definitions = file.flow.definitions(root) if isinstance(root, cst.Name) else ()
         if not definitions or any(file.tree.is_within(each.node, found.loop) for each in definitions):
-            raise NotRecorded(step, f"how `{file.code(owner(step))}` is made is not in sight")
-        if file.value(owner(step)).when_used.kind is not Kind.OPTIMIZER:
-            raise NotRecorded(step, f"how `{file.code(owner(step))}` is made is not in sight")
+            raise NotRecorded(step, f"how `{file.code(stepping(file, step))}` is made is not in sight")
+        if file.value(stepping(file, step)).when_used.kind is not Kind.OPTIMIZER:
+            raise NotRecorded(step, f"how `{file.code(stepping(file, step))}` is made is not in sight")
         bound += definitions
     return bound

@@ -9,7 +9,8 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute._brought import brought_by, obstacle_to_bringing
-from perfmod.transforms.compute._recordable import Obstacle, Round, obstacle, outputs_of, reached, targets_of
+from perfmod.transforms.compute._recordable import Obstacle, Round, is_fixed, obstacle, outputs_of, reached, targets_of
+from perfmod.transforms.compute._scaled_steps import is_scaler_call, stepping
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted, parameters
@@ -88,7 +89,7 @@ def _is_direct(file: FileFacts, node: cst.CSTNode, loop: Round) -> bool:
 def optimizer_calls(file: FileFacts, loop: Round, *methods: str) -> list[cst.Call]:
     """The calls of methods of optimizers in a loop's body."""
     calls = [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and calls_method(call, *methods)]
-    return [call for call in calls if file.value(owner(call)).when_used.kind is Kind.OPTIMIZER]
+    return [call for call in calls if file.value(stepping(file, call)).when_used.kind is Kind.OPTIMIZER]
 
 
 def owner(call: cst.Call) -> cst.BaseExpression:
@@ -116,7 +117,8 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
         if _stays_behind(file, lines, index, core[-1], brought):
             late.insert(0, lines[index])
             continue
-        why = obstacle(file, lines[index], brought)
+        # What runs no model can move its batch in front of the step.
+        why = obstacle(file, lines[index], brought if _computes(file, lines[index]) else ())
         if why is not None:
             break
         start = index
@@ -169,14 +171,20 @@ def core_lines(file: FileFacts, loop: Round) -> list[int]:
 
 
 def core_calls(file: FileFacts, loop: Round) -> list[cst.Call]:
-    """The calls in a loop that train: backward passes, steps, and what sets gradients to zero."""
-    passes = [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and calls_method(each, "backward")]
+    """The calls in a loop that train: backward passes, steps, what sets gradients to zero, updates of scalers."""
+    calls = [each for each in walk_scope(loop.body) if isinstance(each, cst.Call)]
+    passes = [each for each in calls if calls_method(each, "backward") or is_scaler_call(file, each, "update")]
     return [*optimizer_calls(file, loop, "step"), *zeroing(loop), *passes]
 
 
 def is_every_round(file: FileFacts, loop: Round, call: cst.Call) -> bool:
-    """Whether a call in a loop runs once in each round."""
-    return next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES)) is loop
+    """Whether a call in a loop runs once in each round, or in none."""
+    for each in file.tree.ancestors(call):
+        if each is loop:
+            return True
+        if isinstance(each, _BRANCHES) and not (isinstance(each, cst.If) and is_fixed(file, each)):
+            return False
+    return False
 
 
 def zeroing(loop: Round) -> list[cst.Call]:

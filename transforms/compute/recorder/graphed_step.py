@@ -172,6 +172,8 @@ class GraphedStep:
                 generator.graphsafe_set_state(generator.clone_state())
             for optimizer in self.optimizers:
                 optimizer.zero_grad(set_to_none=True)
+            for scaler in [each for each in gc.get_objects() if issubclass(type(each), torch.amp.GradScaler)]:
+                scaler._per_optimizer_states.clear()
             raise
         finally:
             torch.cuda.set_stream(stream)
