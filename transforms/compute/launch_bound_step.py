@@ -43,9 +43,15 @@ backward pass in the `if`. Otherwise, or where something looks at a gradient, th
 
 Python runs only while the step is recorded. So whatever would wait for the device, print, draw numbers on the host,
 count in Python or decide in Python keeps a step as it is, with its line; the rules of the first hundred remove the
-waits. Trainings on several GPUs stay as they are: `DistributedDataParallel` and its like talk to other processes in
-every step, and `DataParallel` gives parts of it to other devices. Optimizers of the Adam family get `fused=True` and
-`capturable=True`, which keep their counts on the device.
+waits. An `if` may decide by what stays the same while the step is recorded: options, attributes that nobody changes.
+Batches that are moved to the device where they are used, `model(x.to(device))`, are moved in the call of the step.
+Optimizers of the Adam family get `fused=True` and `capturable=True`, which keep their counts on the device. Under a
+`GradScaler` SGD gets `fused=True` as well: fused optimizers look for infinite gradients on the device, others ask the
+host.
+
+Trainings on several GPUs stay as they are. `DistributedDataParallel` and its like, which talk to other processes in
+every step, keep the code as it is. Where an option asks for them, or for `DataParallel`, the class looks in each run,
+and runs the step without a graph where other processes or devices take part in it.
 
 `perfmod verify` counts replayed steps and compares what each leaves behind; recorders that were made wrong on purpose
 (batches, labels, learning rates, statistics or averages that stand still, and others) are told from right ones on an
