@@ -51,6 +51,8 @@ _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn
 """Modules that run the layers that they are given; others of torch run layers of their own."""
 _WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "False"}
 """Arguments of such layers with which they look for none, or only once."""
+_MAYBE_THERE = (cst.Name, cst.Attribute, cst.Subscript, cst.IfExp, cst.BooleanOperation)
+"""What may be another name for an object that was there before."""
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
 
 
@@ -118,12 +120,12 @@ def obstacle(file: FileFacts, statement: cst.CSTNode, known: Container[cst.CSTNo
     """What keeps a statement of a step, or what it calls, from being recorded; `known` parts of it do not."""
     outputs = outputs_of(file, statement)
     for node in (each for each in walk_scope(statement) if each not in known):
-        found = _obstacle_at(file, node, outputs) or _obstacle_of_own(file, node)
+        found = _obstacle_at(file, node, None, outputs) or _obstacle_of_own(file, node)
         if found is not None:
             return found
     for function in reached(file, statement):
         for node in walk_scope(function.body):
-            found = _obstacle_at(file, node)
+            found = _obstacle_at(file, node, function)
             if found is not None:
                 return found
     return None
@@ -215,8 +217,10 @@ def outputs_of(file: FileFacts, statement: cst.CSTNode) -> list[cst.Attribute]:
     ]
 
 
-def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attribute] = ()) -> Obstacle | None:
-    """What a node of a step, or of a function that it calls, is; `outputs` are given out by the step."""
+def _obstacle_at(
+    file: FileFacts, node: cst.CSTNode, run: cst.FunctionDef | None, outputs: Sequence[cst.Attribute] = ()
+) -> Obstacle | None:
+    """What a node of a step, or of a function that it runs, is; `outputs` are given out by the step."""
     if is_scaler_call(file, node):
         return None
     if is_wait(file, node):
@@ -232,9 +236,9 @@ def _obstacle_at(file: FileFacts, node: cst.CSTNode, outputs: Sequence[cst.Attri
     for target in targets_of(node):
         if isinstance(target, cst.Attribute) and target not in outputs and not file.value(target.value).is_tensor:
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
-        if isinstance(target, cst.Subscript) and _is_number_kept(file, target):
+        if isinstance(target, cst.Subscript) and _is_number_kept(file, target, run):
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
-    return _obstacle_of_call(file, node) if isinstance(node, cst.Call) else None
+    return _obstacle_of_call(file, node, run) if isinstance(node, cst.Call) else None
 
 
 def _is_read_in_python(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -256,14 +260,14 @@ def _is_of_torch(file: FileFacts, manager: cst.BaseExpression) -> bool:
     )
 
 
-def _is_number_kept(file: FileFacts, target: cst.Subscript) -> bool:
+def _is_number_kept(file: FileFacts, target: cst.Subscript, run: cst.FunctionDef | None) -> bool:
     """Whether an item of a list or a dictionary that was there before is set: `stats["seen"] += len(x)`."""
     is_text = (
         isinstance(literal(cst.ensure_type(target.slice[0].slice, cst.Index).value), str) if _is_item(target) else False
     )
     holder = file.value(target.value)
     is_container = is_text or holder.kind in (Kind.SEQUENCE, Kind.INSTANCE, Kind.OBJECT)
-    return is_container and not holder.is_tensor and _outlives(file, target.value)
+    return is_container and not holder.is_tensor and _outlives(file, target.value, run)
 
 
 def _is_item(target: cst.Subscript) -> bool:
@@ -287,7 +291,7 @@ def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield target
 
 
-def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
+def _obstacle_of_call(file: FileFacts, call: cst.Call, run: cst.FunctionDef | None) -> Obstacle | None:
     name = file.qualified(call) or ""
     if name.startswith("torch.distributed.") and name.rpartition(".")[2] not in _OF_PROCESSES:
         return Obstacle(call, f"`{_short(file, call)}` talks to other processes")
@@ -308,7 +312,7 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call) -> Obstacle | None:
     if (
         method in _KEEPING
         and not name.startswith("torch.")
-        and _outlives(file, owner)
+        and _outlives(file, owner, run)
         and not file.value(owner).is_tensor
     ):
         return Obstacle(call, f"`{_short(file, call)}` changes a value in Python")
@@ -330,17 +334,19 @@ def _is_empty(file: FileFacts, call: cst.Call) -> bool:
     return where is Device.ACCELERATOR and is_sized
 
 
-def _outlives(file: FileFacts, owner: cst.BaseExpression) -> bool:
-    """Whether an object may have been there before the step: not where each run, or round, makes it."""
-    around = file.tree.function(owner)
+def _outlives(file: FileFacts, owner: cst.BaseExpression, run: cst.FunctionDef | None) -> bool:
+    """Whether an object may have been there before the step: not where each round, or `run` of a function, makes it."""
     if not isinstance(owner, cst.Name):
         return True
-    loops = file.tree.loops(owner)
-    return any(
-        isinstance(d.node, cst.Param)
-        or (d.scope is not around and around is not None)
-        or not set(loops) <= set(file.tree.loops(d.node))
-        or (around is None and not loops)
+    around = file.tree.function(owner)
+    loops = set(file.tree.loops(owner)) if run is None else set()
+    is_of_module = around is None and not loops
+    return is_of_module or not all(
+        (d.scope is around or around is None)
+        and not isinstance(d.node, cst.Param)
+        and loops <= set(file.tree.loops(d.node))
+        and d.binding is not Binding.LOOPED
+        and not isinstance(d.value, _MAYBE_THERE)
         for d in file.flow.definitions(owner)
     )
 

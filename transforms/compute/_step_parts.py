@@ -112,9 +112,10 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
     first = next(i for i in core if lines[i] in training_lines(file, loop))
     start, why = first, None
     brought = brought_by(file, loop)
+    reports = _reports(file, lines, core, brought)
     late: list[cst.BaseStatement] = []
     for index in reversed(range(first)):
-        if _stays_behind(file, lines, index, core[-1], brought):
+        if index in reports:
             late.insert(0, lines[index])
             continue
         # What runs no model can move its batch in front of the step.
@@ -135,7 +136,7 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
     moved = [line for line in lines[start:first] if line not in late]
     for index in range(first, core[-1] + 1):
         found = obstacle(file, lines[index], brought)
-        if index not in core and _stays_behind(file, lines, index, core[-1], brought):
+        if index in reports:
             late.append(lines[index])
         elif found is not None:
             raise NotRecorded.of(found)
@@ -192,16 +193,31 @@ def zeroing(loop: Round) -> list[cst.Call]:
     return [call for call in walk_scope(loop.body) if isinstance(call, cst.Call) and calls_method(call, "zero_grad")]
 
 
+def _reports(
+    file: FileFacts, lines: Sequence[cst.BaseStatement], core: Sequence[int], brought: Container[cst.CSTNode]
+) -> set[int]:
+    """The places of the lines that can stay behind the step, in their order."""
+    found: set[int] = set()
+    for index in reversed([i for i in range(core[-1]) if i not in core]):
+        behind = [lines[i] for i in range(index + 1, core[-1] + 1) if i not in found]
+        if _stays_behind(file, lines[: index + 1], behind, brought):
+            found.add(index)
+    return found
+
+
 def _stays_behind(
-    file: FileFacts, lines: Sequence[cst.BaseStatement], index: int, last: int, brought: Container[cst.CSTNode]
+    file: FileFacts,
+    above: Sequence[cst.BaseStatement],
+    behind: Sequence[cst.BaseStatement],
+    brought: Container[cst.CSTNode],
 ) -> bool:
-    """Whether a line among those of the step waits for a figure or adds one up, and can do so behind the step."""
-    line = lines[index]
+    """Whether the last of some lines waits for a figure or adds one up, and can do so behind those of the step."""
+    line = above[-1]
     is_sum = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.AugAssign)
     if not is_sum and obstacle(file, line, brought) is None:
         return False
-    is_among = any(_computes(file, above) for above in lines[:index])
-    return is_among and _only_reports(file, line, lines[index + 1 : last + 1])
+    is_among = any(_computes(file, each) for each in above[:-1])
+    return is_among and _only_reports(file, line, behind)
 
 
 def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
@@ -270,12 +286,25 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
         return False
     own, later = _bound(file, [line]), _bound(file, behind)
     used = {name.value for each in behind for name in find_all(each, cst.Name)}
-    changes = [use for name in read for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)]
+    objects = [name for name in read if file.value(name).kind is Kind.INSTANCE]
+    if not all(_is_left_alone(file, name, behind) for name in objects):
+        return False
+    others = [name for name in read if name not in objects]
+    changes = [use for name in others for d in file.flow.definitions(name) for use in file.aliasing.mutations(d)]
     return (
         own.isdisjoint(used)
         and later.isdisjoint(name.value for name in read)
         and not any(file.tree.is_within(change, each) for change in changes for each in behind)
     )
+
+
+def _is_left_alone(file: FileFacts, name: cst.Name, behind: Sequence[cst.BaseStatement]) -> bool:
+    """Whether lines, and what they call, do not mention the attribute of an object that is read: `self.losses`."""
+    read = file.tree.parent(name)
+    if not isinstance(read, cst.Attribute):
+        return False
+    code = [*behind, *(function for line in behind for function in reached(file, line))]
+    return not any(each.attr.value == read.attr.value for part in code for each in find_all(part, cst.Attribute))
 
 
 def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
