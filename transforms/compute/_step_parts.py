@@ -118,8 +118,9 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
         if index in reports:
             late.insert(0, lines[index])
             continue
-        # What runs no model can move its batch in front of the step.
-        why = obstacle(file, lines[index], brought if _computes(file, lines[index]) else ())
+        # Where no model has run yet, a batch can be moved in front of the step.
+        is_within = any(_computes(file, each) for each in lines[: index + 1])
+        why = obstacle(file, lines[index], brought if is_within else ())
         if why is not None:
             break
         start = index
@@ -309,6 +310,20 @@ def _is_left_alone(file: FileFacts, name: cst.Name, behind: Sequence[cst.BaseSta
 
 def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
     return lambda call: calls_method(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+
+
+def _is_size(file: FileFacts, value: cst.BaseExpression) -> bool:
+    """Whether a value is a size of a tensor: `x.size(0)`, `x.shape[0]`, `len(x)`."""
+    if isinstance(value, cst.Subscript):
+        sized, is_asked = value.value, isinstance(value.value, cst.Attribute) and value.value.attr.value == "shape"
+        sized = sized.value if isinstance(sized, cst.Attribute) else sized
+    elif isinstance(value, cst.Call) and calls_method(value, "size") and value.args:
+        sized, is_asked = owner(value), True
+    elif isinstance(value, cst.Call) and file.qualified(value) == "builtins.len" and len(value.args) == 1:
+        sized, is_asked = value.args[0].value, True
+    else:
+        return False
+    return is_asked and file.value(sized).is_tensor
 
 
 def _bound(file: FileFacts, lines: Sequence[cst.CSTNode]) -> set[str]:
@@ -511,8 +526,10 @@ def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTN
 
 
 def _require_tensor(file: FileFacts, name: cst.Name) -> None:
-    """What changes from round to round has to be a tensor, or may be one."""
+    """What changes from round to round has to be a tensor, or may be one, or the size of one."""
     made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
+    if made and len(made) == len(file.flow.definitions(name)) and all(_is_size(file, each) for each in made):
+        return
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
     if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *STILL)):
         raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
