@@ -27,10 +27,16 @@ def brought_by(file: FileFacts, loop: Round) -> dict[cst.Call, str]:
         is_used = isinstance(file.tree.parent(call), cst.Arg)
         if not is_used or call.func.attr.value not in _MOVES or not isinstance(moved, cst.Name):
             continue
+        if _is_bound_by(file, file.tree.statement(call), moved.value):
+            continue  # `x = normalise(x.to(device))` prepares a batch in front of the step
         around = next(each for each in file.tree.ancestors(call) if each is loop or isinstance(each, _BRANCHES))
         if around is loop and not _reads_round(file, loop, call.args):
             found[call] = moved.value
     return found
+
+
+def _is_bound_by(file: FileFacts, statement: cst.CSTNode, name: str) -> bool:
+    return any(each.value == name and file.flow.defined(each) for each in find_all(statement, cst.Name))
 
 
 def _reads_round(file: FileFacts, loop: Round, args: Sequence[cst.Arg]) -> bool:
