@@ -144,7 +144,7 @@ def dedent_block(source: Source, statement: cst.If | cst.With) -> tuple[Edit, ..
     common = outer if inner.startswith(outer) else ""
     edits += [
         Edit(at + len(common), at + len(inner), outer[len(common) :], source.path)
-        for at in _free_lines(source, header_end, _tail(source, statement))
+        for at in free_lines(source, header_end, _tail(source, statement))
         if source.text.startswith(inner, at)
     ]
     return tuple(edits)
@@ -155,7 +155,7 @@ def indent_range(source: Source, start: int, end: int) -> tuple[Edit, ...]:
     level = source.module.default_indent
     return tuple(
         Edit(at, at, level, source.path)
-        for at in _free_lines(source, start, end)
+        for at in free_lines(source, start, end)
         if not _BLANK_LINE.match(source.text, at) and at < len(source.text)
     )
 
@@ -279,13 +279,13 @@ def _lines(source: Source, text: str, indentation: str) -> str:
     text = text if text.endswith("\n") else text + "\n"
     if indentation:
         written = Source.parse(text.encode())
-        starts = [at for at in _free_lines(written, 0, len(text)) if not _BLANK_LINE.match(text, at)]
+        starts = [at for at in free_lines(written, 0, len(text)) if not _BLANK_LINE.match(text, at)]
         for at in reversed(starts):
             text = text[:at] + indentation + text[at:]
     return _with_newlines(source, text)
 
 
-def _free_lines(source: Source, start: int, end: int) -> list[int]:
+def free_lines(source: Source, start: int, end: int) -> list[int]:
     """Starts of the lines that begin in `start` to `end` outside every string."""
     inside = [
         source.span(string)

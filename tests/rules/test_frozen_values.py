@@ -195,6 +195,105 @@ def test_what_changes_in_python_keeps_a_step(around: str, why: str) -> None:
     assert why in reason(around)
 
 
+FLAGS = """
+import functools
+import somewhere_else
+
+
+class Flags:
+    def __init__(self):
+        self.on = self.rounds = self.fed = self.called = 0
+
+    def __bool__(self):
+        return self.rounds > 1
+
+    def __gt__(self, other):
+        return self.rounds > other
+
+    def __contains__(self, name):
+        return self.rounds > 1
+
+    def __call__(self):
+        self.called = 1
+
+    def turn(self, value):
+        self.on = value
+
+    def another(self):
+        self.rounds += 1
+        return self.rounds < 4
+
+
+class Images(torch.utils.data.Dataset):
+    def __getitem__(self, index):
+        flags.fed = 1
+        return index
+
+
+def toggling(function):
+    def toggled():
+        flags.on = 1
+        return function()
+    return toggled
+
+
+@toggling
+def validate():
+    return 0
+
+
+flags, seen = Flags(), []
+turn_on = lambda: setattr(flags, "on", 1)
+turn_later = functools.partial(flags.turn, 1)
+"""
+SWITCHED = "`flags.on`, which the step reads"
+
+
+def switched(condition: str = "flags.on", **lines: str) -> str:
+    """A step with a branch, in a loop whose other lines may change its condition."""
+    branch = f"        if {condition}: loss = loss * 2\n"
+    return FLAGS + loop(**lines).replace("        loss.back", f"{branch}        loss.back")
+
+
+@pytest.mark.parametrize(
+    ("around", "why"),
+    [
+        (switched(), RECORDED),
+        (switched("flags.fed"), "`flags.fed`, which the step reads"),
+        (switched("flags.called", end="for each in [flags]: each()"), "`flags.called`, which the step reads"),
+        (switched(end="flags.on = 1"), SWITCHED),
+        (switched(end="del flags.on"), SWITCHED),
+        (switched(end="with schedule as flags.on: pass"), SWITCHED),
+        (switched(end="for flags.on in range(2): pass"), SWITCHED),
+        (switched().replace("for epoch in", "for flags.on in"), SWITCHED),
+        (switched(end="flags.__setattr__('on', 1)"), SWITCHED),
+        (switched(end="object.__setattr__(flags, 'on', 1)"), SWITCHED),
+        (switched(end="flags.__class__ = Schedule"), SWITCHED),
+        (switched(end="turn_on()"), SWITCHED),
+        (switched(end="turn_later()"), SWITCHED),
+        (switched(end="list(map(flags.turn, [1]))"), SWITCHED),
+        (switched(end="validate()"), SWITCHED),
+        (switched(end="somewhere_else.configure(flags)"), "does with `flags`, which the step reads, is not in sight"),
+        (switched(end="exec('weight = 2.0')"), "may bind a name"),
+        (switched(end="globals().update(weight=2.0)"), "may bind a name"),
+        (switched("hasattr(flags, 'late')", end="flags.late = 1"), "`hasattr(flags, 'late')`, which the step reads"),
+        (switched("not hasattr(flags, 'on')", end="del flags.on"), "`hasattr(flags, 'on')`, which the step reads"),
+        (switched("flags", end="flags.another()"), "`self.rounds`, which the step reads"),
+        (switched("flags > 1", end="flags.another()"), "`self.rounds`, which the step reads"),
+        (switched("'late' in flags", end="flags.another()"), "`self.rounds`, which the step reads"),
+        (switched("not flags", end="flags.another()"), "`self.rounds`, which the step reads"),
+        (switched("flags.rounds").replace("for epoch in range(4)", "while flags.another()"), "`flags.rounds`, which"),
+        (
+            switched("torch.backends.cudnn.benchmark", end="torch.backends.cudnn.benchmark = True"),
+            "`torch.backends.cudnn.benchmark`, which the step reads",
+        ),
+        (loop(f"weighted({PLAIN})", end="print(settings); os.makedirs('x')"), RECORDED),
+    ],
+)
+def test_what_switches_a_branch_keeps_a_step(around: str, why: str) -> None:
+    assert why in reason(around.replace("{", "{{").replace("}", "}}"))
+
+
 def test_code_of_a_context_would_run_once() -> None:
     step = loop().replace("        loss = ", "        with schedule:\n            loss = ")
     assert "`with schedule` would run its Python code only once" in reason(step)
@@ -236,7 +335,9 @@ def test_batches_that_outlive_a_round_are_not_changed_in_a_copy(kept: str, why: 
         ("out = Sorted()(model(x)); loss = out['loss']", "out", "`out`, which other lines keep, may be no tensor"),
         ("rows = x.size(0); loss = criterion(model(x), y)", "rows", "`rows`, which other lines keep, may be no tensor"),
         ("parts = {'loss': model(x).mean()}; loss = parts['loss']", "parts", "`parts`, which other lines keep"),
+        ("parts = dict(loss=model(x).mean()); loss = parts['loss']", "parts", "`parts`, which other lines keep"),
         ("out = model(x); loss = criterion(out, y)", "out", RECORDED),
+        ("loss = sum([criterion(model(x), y)])", "loss", RECORDED),
     ],
 )
 def test_what_is_kept_is_a_tensor(step: str, kept: str, why: str) -> None:

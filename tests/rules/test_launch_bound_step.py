@@ -49,7 +49,7 @@ def refusals(code: str) -> list[str]:
         ("DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes every step"),
         ("nn.parallel.DistributedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `DistributedDataParallel` makes"),
         ("FullyShardedDataParallel(nn.Linear(4, 1).to(device))", "line 9: `FullyShardedDataParallel` makes every step"),
-        ("nn.DataParallel(nn.Linear(4, 1).to(device))", "the recorder is a file of its own"),
+        ("nn.DataParallel(nn.Linear(4, 1).to(device))", "the recorder is a file of its own"),  # which looks at devices
     ],
 )
 def test_trainings_of_several_processes_stay(model: str, reason: str) -> None:

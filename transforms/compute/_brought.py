@@ -34,7 +34,7 @@ def brought_by(file: FileFacts, loop: Round) -> dict[cst.Call, str]:
 
 
 def _is_bound_above(file: FileFacts, loop: Round, name: cst.Name) -> bool:
-    """Whether a round binds a name above the line that reads it only."""
+    """Whether a round binds a name above the line that reads it only: `x = f(x.to(device))` prepares a batch."""
     line = file.tree.line(name)
     scope = loop if isinstance(loop, cst.FunctionDef) else file.tree.scope(loop)
     own = [each.node for each in file.flow.bound(scope, name.value) if file.tree.is_within(each.node, loop)]

@@ -18,11 +18,13 @@ from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
-from perfmod.transforms.facts.tree import find_all, walk, walk_scope
+from perfmod.transforms.facts.tree import find_all, find_any, find_in_scope, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
 _LOOKED_AT = frozenset({"param_groups", "training", "data", "grad"})
 """What the recorder looks at in every round, of optimizers and modules; gradients are another matter."""
+_RUN_BY_LOADERS = ("__getitem__", "__iter__", "__next__", "__call__")
+"""Methods of data sets, samplers and transforms, which no line of a loop calls by name."""
 _ANY = "*"
 """Stands for the attribute that is changed where its name is not written out."""
 _CHANGES_LAYERS = tuple(
@@ -51,6 +53,7 @@ def require_still(file: FileFacts, found: Parts, place: Round) -> None:
     for definition, read in _read_names(file, found, own, inside).items():
         _require_name_still(file, definition, read, later - moved)
     _require_attributes_still(file, own, around, moved)
+    _require_not_handed_on(file, own, around, moved)
     for part in around:
         for node in walk_scope(part):
             if id(node) not in inside:
@@ -64,17 +67,51 @@ def _step_code(file: FileFacts, found: Parts) -> list[cst.CSTNode]:
 
 def _code_from(file: FileFacts, place: Round) -> list[cst.CSTNode]:
     """What may run between rounds: the body of a loop, or all lines behind a function, and what they call."""
-    body: list[cst.CSTNode] = [place.body]
+    body: list[cst.CSTNode] = [place]
     if isinstance(place, cst.FunctionDef):
         body = [line for line in file.tree.module.body if file.comes_before(place, line)]
-    found = [*body, *dict.fromkeys(function.body for part in body for function in reached(file, part))]
+    found = _with_what_runs(file, body)
     if any(_is_open(file, call) for part in found for call in find_all(part, cst.Call)):
         handed = [each.body for each in file.values.calls.handed_out if isinstance(each, cst.FunctionDef)]
         found += [each for each in handed if each not in found]
+    methods = (cls.methods.get(name) for cls in file.classes if not cls.is_module for name in _RUN_BY_LOADERS)
+    found += [each.body for each in methods if each is not None and each.body not in found]
     if any(file.qualified(call.func) == "builtins.getattr" for part in found for call in find_all(part, cst.Call)):
-        methods = [each.body for cls in file.classes if not cls.is_module for each in cls.methods.values()]
-        found += [each for each in methods if each not in found]
+        bodies = [each.body for cls in file.classes if not cls.is_module for each in cls.methods.values()]
+        found += [each for each in bodies if each not in found]
     return found
+
+
+def _with_what_runs(file: FileFacts, body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    """Code with that of all functions in sight which it calls or mentions: whoever is handed one may call it."""
+    found: dict[cst.CSTNode, None] = dict.fromkeys(body)
+    waiting = list(found)
+    while waiting:
+        part = waiting.pop()
+        new = [*(function.body for function in reached(file, part)), *_mentioned(file, part)]
+        waiting += [each for each in new if each not in found]
+        found.update(dict.fromkeys(new))
+    return list(found)
+
+
+def _mentioned(file: FileFacts, part: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The bodies of lambdas in code, and of the functions, lambdas and methods that it names without calling them."""
+    yield from (each.body for each in find_all(part, cst.Lambda))
+    for name in find_in_scope(part, cst.Name):
+        for made in file.flow.of_name(name):
+            is_called = isinstance(parent := file.tree.parent(name), cst.Call) and parent.func is name
+            if isinstance(made.node, cst.FunctionDef) and not is_called:
+                yield made.node.body
+            elif isinstance(made.value, cst.Lambda):
+                yield made.value.body
+            elif isinstance(made.value, cst.Call) and (file.qualified(made.value) or "").startswith("functools."):
+                yield made.value
+    for read in find_in_scope(part, cst.Attribute):
+        parent = file.tree.parent(read)
+        cls = file.value(cst.ensure_type(read, cst.Attribute).value).cls
+        method = cls.method(cst.ensure_type(read, cst.Attribute).attr.value) if cls is not None else None
+        if method is not None and not (isinstance(parent, cst.Call) and parent.func is read):
+            yield method.body
 
 
 def _is_open(file: FileFacts, call: cst.Call) -> bool:
@@ -135,9 +172,15 @@ def _require_attributes_still(
                 changed[name] = node
                 rebound |= {name} if is_new else set()
     for part in own:
+        for call, name in _asked_by_name(file, part):
+            by = next(iter(changed.values()), None) if name == _ANY else changed.get(name) or changed.get(_ANY)
+            if by is not None:
+                raise NotRecorded(by, f"`{file.code(call)}`, which the step reads, is changed in Python")
         for read in find_all(part, cst.Attribute):
             name = read.attr.value
-            of_library = (file.qualified(read) or "").startswith(_LIBRARIES)
+            of_library = (file.qualified(read) or "").startswith(_LIBRARIES) and not _is_set(
+                file, read, changed.get(name)
+            )
             by = changed.get(name) or (changed.get(_ANY) if name not in ASKED else None)
             if by is None or of_library or file.value(read.value).is_tensor:
                 continue
@@ -152,6 +195,50 @@ def _require_attributes_still(
                 if name in changed and name not in rebound:
                     why = f"`{file.code(item.value)}`, which the step reads, is changed in Python"
                     raise NotRecorded(changed[name], why)
+
+
+def _require_not_handed_on(
+    file: FileFacts, own: Iterable[cst.CSTNode], around: Iterable[cst.CSTNode], moved: set[int]
+) -> None:
+    """No object of which the step reads something is given to code out of sight, which may change what it holds."""
+    holders: dict[str, list[cst.BaseExpression]] = {}
+    for read in (node for part in own for node in find_any(part, cst.Attribute, cst.Subscript)):
+        assert isinstance(read, (cst.Attribute, cst.Subscript))
+        holder = read.value
+        value = file.value(holder).when_used
+        if not (value.is_tensor or value.kind in STILL or file.qualified(holder) or file.tree.is_target(read)):
+            holders.setdefault(file.code(holder), []).append(holder)
+    for call in (node for part in around for node in find_in_scope(part, cst.Call) if id(node) not in moved):
+        assert isinstance(call, cst.Call)
+        for given in _given(call) if file.callees.of(call).is_unseen else ():
+            for holder in holders.get(file.code(given), ()):
+                if not isinstance(holder, cst.Name) or set(file.flow.of_name(holder)) & set(file.flow.of_name(given)):
+                    subject = f"`{file.code(holder)}`, which the step reads"
+                    raise NotRecorded(call, f"what `{file.code(call)}` does with {subject}, is not in sight")
+
+
+def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    """The objects that a call may change: its arguments, and that of which it is a method, other than `self`."""
+    yield from (arg.value for arg in call.args)
+    if isinstance(call.func, cst.Attribute) and dotted(call.func.value) != "self":
+        yield call.func.value
+
+
+def _asked_by_name(file: FileFacts, part: cst.CSTNode) -> Iterator[tuple[cst.Call, str]]:
+    """The attributes for which code asks in text: `hasattr(args, "clip")`, `getattr(self, name)`."""
+    for call in find_all(part, cst.Call):
+        is_asked = file.qualified(call) in ("builtins.hasattr", "builtins.getattr") and len(call.args) > 1
+        if is_asked and not file.value(call.args[0].value).is_tensor:
+            yield call, _written_name(call.args[1].value)
+
+
+def _is_set(file: FileFacts, read: cst.Attribute, by: cst.CSTNode | None) -> bool:
+    """Whether code sets that very attribute of a library: `torch.backends.cudnn.benchmark = True`."""
+    return by is not None and any(file.qualified(target) == file.qualified(read) for target in targets_of(by))
+
+
+def _written_name(node: cst.BaseExpression) -> str:
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else _ANY
 
 
 def _also_held_as(file: FileFacts, container: cst.BaseExpression) -> set[str]:
@@ -177,19 +264,30 @@ def _changed_attributes(file: FileFacts, node: cst.CSTNode) -> Iterator[tuple[st
             root = root.value
         if root is not target and _is_namespace(file, root):
             yield _ANY, False
+        elif isinstance(root, cst.Attribute) and root.attr.value == "__class__":
+            yield _ANY, True
         elif isinstance(root, cst.Attribute) and root.attr.value not in _LOOKED_AT and not is_init:
             yield root.attr.value, root is target and not isinstance(node, cst.AugAssign)
     if not isinstance(node, cst.Call):
         return
-    if file.qualified(node) == "builtins.setattr" and len(node.args) == 3:
-        name = node.args[1].value
-        yield (str(name.evaluated_value), True) if isinstance(name, cst.SimpleString) else (_ANY, False)
+    by_name = _set_by_name(file, node)
+    if by_name is not None:
+        name = _written_name(by_name)
+        yield name, name != _ANY
         return
     container = node.func.value if isinstance(node.func, cst.Attribute) else None
     if container is not None and _is_namespace(file, container) and _fills(file, container):
         yield _ANY, False
     elif isinstance(container, cst.Attribute) and _fills(file, container) and not is_init:
         yield container.attr.value, False
+
+
+def _set_by_name(file: FileFacts, call: cst.Call) -> cst.BaseExpression | None:
+    """The name of the attribute that a call sets or deletes: `setattr(a, "clip", 1)`, `a.__setattr__("clip", 1)`."""
+    if file.qualified(call) in ("builtins.setattr", "builtins.delattr") and len(call.args) > 1:
+        return call.args[1].value
+    behind = {"__setattr__": 2, "__delattr__": 1}.get(dotted(call.func).rpartition(".")[2])
+    return call.args[-behind].value if behind is not None and len(call.args) >= behind else None
 
 
 def _is_namespace(file: FileFacts, node: cst.BaseExpression) -> bool:
@@ -220,6 +318,8 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
         if target.attr.value not in _LOOKED_AT and _is_layer(file, target.value):
             raise NotRecorded(node, f"`{file.code(target)}` sets in Python what a layer does")
     name = (file.qualified(node) or "") if isinstance(node, cst.Call) else ""
+    if name == "builtins.exec" or (isinstance(node, cst.Call) and _fills_globals(file, node)):
+        raise NotRecorded(node, f"`{file.code(node)}` may bind a name that the step reads")
     if name.startswith(_CHANGES_LAYERS):
         raise NotRecorded(node, f"`{name}` sets in Python what a layer does")
     is_assigned = calls_method(node, "load_state_dict") and isinstance(node, cst.Call) and argument(node, "assign", 2)
@@ -236,6 +336,13 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
     if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
         raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+
+
+def _fills_globals(file: FileFacts, call: cst.Call) -> bool:
+    """Whether a call binds names by what holds all of them: `globals().update(weight=0.5)`."""
+    holder = call.func.value if isinstance(call.func, cst.Attribute) else None
+    is_global = isinstance(holder, cst.Call) and file.qualified(holder) == "builtins.globals"
+    return is_global and holder is not None and _fills(file, holder)
 
 
 def _is_inner(node: cst.BaseExpression) -> bool:

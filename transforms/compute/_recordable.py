@@ -16,7 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.rounds import runs_model
 from perfmod.transforms.facts.tracing import literal
-from perfmod.transforms.facts.tree import find_all, find_in_scope, walk_scope
+from perfmod.transforms.facts.tree import children, find_all, find_in_scope, walk_scope
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.source import Source
 from perfmod.transforms.waits import is_wait
@@ -47,6 +47,11 @@ _LOOPED = re.compile(
     r"torch_geometric\.nn\.(?:\w+\.)*(?:AGNN|Cheb|ClusterGCN|DNA|EG|FA|FeaSt|GAT|GATv2|GCN|GCN2|MixHop|PDN|PPF|PointNet"
     r"|PointTransformer|SG|SSG|SuperGAT)Conv|torch_geometric\.nn\.(?:\w+\.)*APPNP"
 )
+_RUN_METHODS = (
+    cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.AugAssign, cst.If, cst.IfExp,
+    cst.While, cst.Assert, cst.For, cst.CompFor, cst.FormattedStringExpression,
+)  # fmt: skip
+"""What runs special methods of its operands."""
 _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 """Modules that run the layers that they are given; others of torch run layers of their own."""
 _WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "False"}
@@ -136,12 +141,22 @@ def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
     found: dict[cst.FunctionDef, None] = {}
     stack: list[cst.CSTNode] = [statement]
     while stack:
-        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript, cst.BinaryOperation):
+        for node in find_in_scope(stack.pop(), cst.Call, cst.Attribute, cst.Subscript, *_RUN_METHODS):
             for function in _run_by(file, node):
-                if function not in found:
-                    found[function] = None
-                    stack.append(function.body)
+                for each in (function, *_wrappers(file, function)):
+                    if each not in found:
+                        found[each] = None
+                        stack.append(each.body)
     return list(found)
+
+
+def _wrappers(file: FileFacts, function: cst.FunctionDef) -> Iterator[cst.FunctionDef]:
+    """The functions in decorators in sight, which run in the place of a function."""
+    for decorator in function.decorators:
+        name = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+        for made in file.flow.of_name(name):
+            if isinstance(made.node, cst.FunctionDef):
+                yield from find_all(made.node.body, cst.FunctionDef)
 
 
 def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
@@ -161,15 +176,22 @@ def _run_by(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
 
 
 def _run_by_operands(file: FileFacts, node: cst.CSTNode) -> Iterator[cst.FunctionDef]:
-    """What arithmetic with an object of a class in sight may run, or a conversion of it: `__mul__`, `__float__`."""
-    operands: list[cst.BaseExpression] = []
-    if isinstance(node, cst.BinaryOperation):
-        operands = [node.left, node.right]
+    """What arithmetic with an object of a class in sight may run, a comparison, a condition or a conversion of it:
+    `__mul__`, `__eq__`, `__bool__`, `__float__`.
+    """
+    operands: list[cst.CSTNode] = []
+    if isinstance(node, _RUN_METHODS):
+        operands = [*children(node), *(each.comparator for each in getattr(node, "comparisons", ()))]
     elif isinstance(node, cst.Call) and (file.qualified(node) or "").startswith("builtins."):
         operands = [arg.value for arg in node.args]
-    for cls in filter(None, (file.value(each).cls for each in operands)):
+    values = (file.value(each) for each in operands if isinstance(each, cst.BaseExpression))
+    for cls in filter(None, (each.cls for each in values)):
         for own in cls.lineage():
-            yield from (each for name, each in own.methods.items() if name.startswith("__") and name != "__init__")
+            yield from (
+                each
+                for name, each in own.methods.items()
+                if name.startswith("__") and name not in ("__init__", "__call__")
+            )
 
 
 def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
@@ -275,12 +297,16 @@ def _is_item(target: cst.Subscript) -> bool:
 
 
 def targets_of(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """What an assignment binds or changes."""
+    """What a statement, or the head of a loop, binds, changes or deletes: `x = 1`, `for self.epoch in range(9)`."""
     if isinstance(node, cst.Assign):
         for each in node.targets:
             yield from _parts(each.target)
-    elif isinstance(node, (cst.AugAssign, cst.AnnAssign)):
-        yield node.target
+    elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For, cst.CompFor)):
+        yield from _parts(node.target)
+    elif isinstance(node, cst.WithItem) and node.asname is not None:
+        yield from _parts(node.asname.name)
+    elif isinstance(node, cst.Del):
+        yield from _parts(node.target)
 
 
 def _parts(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

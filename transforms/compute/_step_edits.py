@@ -13,7 +13,7 @@ from perfmod.transforms.compute._step_parts import NotRecorded, Parts, owner
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, parameters
 from perfmod.transforms.finding import Edit
-from perfmod.transforms.writing import statement_start
+from perfmod.transforms.writing import free_lines, statement_start
 
 
 def recorder_file(file: FileFacts) -> Beside:
@@ -70,8 +70,8 @@ def step_function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, 
     outer = source.indentation(start)
     old = source.indentation(source.span(found.moved[0])[0])
     unit = old.removeprefix(source.indentation(source.span(found.loop)[0])) or "    "
-    lines = "".join(_block(file, found.loop, line, found.brought) for line in found.moved).lstrip("\r\n")
-    body = "".join(_shifted(line, old, outer + unit) for line in lines.splitlines(keepends=True))
+    shift = old, outer + unit
+    body = "".join(_block(file, found.loop, line, found.brought, shift) for line in found.moved).lstrip("\r\n")
     result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
     above = source.text[:at].rstrip(" \t\r\n")
     wanted = 2 if not outer else 0 if above.endswith(":") else 1
@@ -83,15 +83,23 @@ def step_function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, 
     return Edit(at, at, (text + ("\n\n" if isinstance(place, cst.FunctionDef) else "\n")).replace("\n", source.newline))
 
 
-def _shifted(line: str, old: str, new: str) -> str:
-    return new + line.removeprefix(old) if line.startswith(old) else line
-
-
-def _block(file: FileFacts, loop: Round, line: cst.BaseStatement, brought: Sequence[cst.Call] = ()) -> str:
-    """The lines of a statement; what is brought is there already."""
+def _block(
+    file: FileFacts,
+    loop: Round,
+    line: cst.BaseStatement,
+    brought: Sequence[cst.Call] = (),
+    shift: tuple[str, str] = ("", ""),
+) -> str:
+    """The lines of a statement, with a new indentation in the place of an old one; what is brought is there already."""
     start, end = _block_span(file, loop, line)
     within = [call for call in brought if file.tree.is_within(call, line)]
     edits = [Edit(*file.source.span(call), file.code(owner(call))) for call in within]
+    old, new = shift
+    edits += [
+        Edit(at, at + len(old), new)
+        for at in free_lines(file.source, start, end)
+        if file.source.text.startswith(old, at) and not any(edit.start < at < edit.end for edit in edits)
+    ]
     text = file.source.text[start:end]
     for each in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: each.start - start] + each.replacement + text[each.end - start :]

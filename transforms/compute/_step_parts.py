@@ -26,6 +26,9 @@ _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
 _MAKES = (cst.BinaryOperation, cst.Call)
 _UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
+_CONTAINERS = frozenset(f"builtins.{name}" for name in ("dict", "list", "tuple", "set"))
+_OF_CONTAINERS = frozenset({"items", "keys", "get", "append", "extend", "update", "pop"})
+"""Methods that no tensor has."""
 ASKED = frozenset({"item", "size", "dim", "numel", "shape", "dtype", "device", "tolist", "cpu"})
 
 
@@ -521,14 +524,18 @@ def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTN
         and each.attr.value not in (*ASKED, "data", "grad", "T")
         and not isinstance(file.tree.parent(each), cst.Call)
     ]
-    if value.kind is not Kind.UNKNOWN or items or attributes:
+    made = [each.value for each in file.flow.defined(name) if isinstance(each.value, cst.Call) and not each.path]
+    is_container = any(file.qualified(each) in _CONTAINERS for each in made)
+    filled = [each for each in parts if isinstance(each, cst.Attribute) and each.attr.value in _OF_CONTAINERS]
+    if value.kind is not Kind.UNKNOWN or items or attributes or is_container or filled:
         raise NotRecorded(name, f"`{name.value}`, which other lines keep, may be no tensor")
 
 
 def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     """What changes from round to round has to be a tensor, or may be one, or the size of one."""
-    made = [d.value for d in file.flow.definitions(name) if d.value is not None and not d.path]
-    if made and len(made) == len(file.flow.definitions(name)) and all(_is_size(file, each) for each in made):
+    definitions = file.flow.definitions(name)
+    made = [d.value for d in definitions if d.value is not None and not d.path and d.binding is not Binding.LOOPED]
+    if made and len(made) == len(definitions) and all(_is_size(file, each) for each in made):
         return
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
     if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *STILL)):

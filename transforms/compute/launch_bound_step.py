@@ -116,8 +116,8 @@ class LaunchBoundStep(Rule):
     def _recorded(self, file: FileFacts, loop: Round, taken: Mapping[cst.CSTNode | None, set[str]]) -> Finding:
         step = recordable_step(file, loop)
         found = step.parts
-        beside = recorder_file(file)
         settings = [edit for call in step.own for edit in capturable_form(file, call)]
+        beside = recorder_file(file)
         place = step_place(file, found)
         name = step_name(place, taken[file.tree.function(place)])
         edits = [
