@@ -18,6 +18,7 @@ from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
+from perfmod.transforms.facts.scalers import scalers
 from perfmod.transforms.facts.tree import find_all, find_any, find_in_scope, walk, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -38,6 +39,8 @@ _GIVES_LAYERS = frozenset(
 )
 _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modules", "children", "named_children"})
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
+_ONLY_READING = ("json.", "yaml.", "pickle.", "pprint.", "copy.", "wandb.", "torch.save", "numpy.")
+"""Functions that look at the objects they are given, and change none."""
 _COUNTING = ("torch.optim.lr_scheduler.", "itertools.")
 """What makes objects whose attributes change with each call."""
 _DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
@@ -206,15 +209,30 @@ def _require_not_handed_on(
         assert isinstance(read, (cst.Attribute, cst.Subscript))
         holder = read.value
         value = file.value(holder).when_used
+        if not _is_of_before(file, holder, own) or scalers(file, holder):
+            continue
         if not (value.is_tensor or value.kind in STILL or file.qualified(holder) or file.tree.is_target(read)):
             holders.setdefault(file.code(holder), []).append(holder)
     for call in (node for part in around for node in find_in_scope(part, cst.Call) if id(node) not in moved):
         assert isinstance(call, cst.Call)
-        for given in _given(call) if file.callees.of(call).is_unseen else ():
+        is_known = (file.qualified(call) or "").startswith(_ONLY_READING)
+        for given in _given(call) if file.callees.of(call).is_unseen and not is_known else ():
             for holder in holders.get(file.code(given), ()):
                 if not isinstance(holder, cst.Name) or set(file.flow.of_name(holder)) & set(file.flow.of_name(given)):
                     subject = f"`{file.code(holder)}`, which the step reads"
                     raise NotRecorded(call, f"what `{file.code(call)}` does with {subject}, is not in sight")
+
+
+def _is_of_before(file: FileFacts, holder: cst.BaseExpression, own: Iterable[cst.CSTNode]) -> bool:
+    """Whether code reads an object by a name that it has not bound itself: `args`, `self.config`."""
+    root = holder
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if not isinstance(root, cst.Name):
+        return False
+    return not any(file.tree.is_within(each.node, part) for each in file.flow.definitions(root) for part in own) or (
+        any(isinstance(each.node, cst.Param) for each in file.flow.definitions(root))
+    )
 
 
 def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
