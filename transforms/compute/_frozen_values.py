@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._recordable import Round, reached, targets_of
+from perfmod.transforms.compute._recordable import OF_TENSORS, Round, reached, targets_of
 from perfmod.transforms.compute._step_parts import ASKED, STILL, NotRecorded, Parts, calls_method, owner
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
@@ -41,6 +41,8 @@ _OF_MODEL = frozenset({"parameters", "named_parameters", "modules", "named_modul
 _LIBRARIES = ("torch.", "numpy.", "math.", "builtins.")
 _ONLY_READING = ("json.", "yaml.", "pickle.", "pprint.", "copy.", "wandb.", "torch.save", "numpy.")
 """Functions that look at the objects they are given, and change none."""
+_LOOKS = OF_TENSORS | {"to", "cuda", "type", "items", "keys", "values", "get", "copy"}
+"""Methods that look at an object and do not change it."""
 _COUNTING = ("torch.optim.lr_scheduler.", "itertools.")
 """What makes objects whose attributes change with each call."""
 _DEFINED = (cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.ImportStar)
@@ -100,7 +102,9 @@ def _with_what_runs(file: FileFacts, body: Iterable[cst.CSTNode]) -> list[cst.CS
 def _mentioned(file: FileFacts, part: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The bodies of lambdas in code, and of the functions, lambdas and methods that it names without calling them."""
     yield from (each.body for each in find_all(part, cst.Lambda))
-    for name in find_in_scope(part, cst.Name):
+    for name in (each for each in find_in_scope(part, cst.Name) if isinstance(each, cst.Name)):
+        if not file.flow.is_read(name):
+            continue
         for made in file.flow.of_name(name):
             is_called = isinstance(parent := file.tree.parent(name), cst.Call) and parent.func is name
             if isinstance(made.node, cst.FunctionDef) and not is_called:
@@ -238,7 +242,8 @@ def _is_of_before(file: FileFacts, holder: cst.BaseExpression, own: Iterable[cst
 def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
     """The objects that a call may change: its arguments, and that of which it is a method, other than `self`."""
     yield from (arg.value for arg in call.args)
-    if isinstance(call.func, cst.Attribute) and dotted(call.func.value) != "self":
+    is_method = isinstance(call.func, cst.Attribute) and dotted(call.func.value) != "self"
+    if is_method and isinstance(call.func, cst.Attribute) and call.func.attr.value not in _LOOKS:
         yield call.func.value
 
 

@@ -38,7 +38,7 @@ _FROM_NUMBERS = frozenset(
     f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy", "Tensor", "FloatTensor", "LongTensor")
 )
 _NOISE = re.compile(r"\b(?:rand|randn|randint|rand_like|randn_like|bernoulli|normal_|uniform_)\b")
-_OF_TENSORS = frozenset(
+OF_TENSORS = frozenset(
     {"abs", "argmax", "clamp", "contiguous", "detach", "div", "exp", "expand", "expand_as", "flatten", "float",
      "gather", "log", "log_softmax", "long", "max", "mean", "min", "mul", "permute", "pow", "repeat", "reshape", "size",
      "softmax", "sqrt", "squeeze", "sum", "transpose", "type_as", "unsqueeze", "view", "view_as"}
@@ -199,7 +199,7 @@ def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
     of callbacks in a list, and layers in sight that a container, or a wrapper around a model, may hold.
     """
     func = call.func
-    if isinstance(func, cst.Attribute) and file.qualified(func) is None and func.attr.value not in _OF_TENSORS:
+    if isinstance(func, cst.Attribute) and file.qualified(func) is None and func.attr.value not in OF_TENSORS:
         held = file.value(func.value)
         if held.kind is Kind.UNKNOWN and held.present is None:
             return [each for cls in file.classes if (each := cls.methods.get(func.attr.value)) is not None]
@@ -396,7 +396,7 @@ def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if method in ("train", "eval") and not file.value(node).is_tensor:
         return Obstacle(node, f"`{_short(file, node)}` sets a mode in Python")
-    is_usual = method in _OF_TENSORS or method in ("parameters", "zero_grad") or _is_empty(file, node)
+    is_usual = method in OF_TENSORS or method in ("parameters", "zero_grad") or _is_empty(file, node)
     if file.callees.of(node).is_unseen and not is_usual and not runs_model(file, node):
         return Obstacle(node, f"what `{_short(file, node)}` does is not in sight")
     return None
