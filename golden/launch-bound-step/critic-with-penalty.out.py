@@ -15,7 +15,7 @@ if cuda:
     generator.cuda()
     critic.cuda()
 optimizer_D = optim.Adam(critic.parameters(), lr=0.01, betas=(0.5, 0.999), fused=True, capturable=True)
-optimizer_G = optim.Adam(generator.parameters(), lr=0.01, betas=(0.5, 0.999))
+optimizer_G = optim.Adam(generator.parameters(), lr=0.01, betas=(0.5, 0.999), fused=True, capturable=True)
 
 
 def penalty(D, real, fake):
@@ -28,7 +28,7 @@ def penalty(D, real, fake):
 batches_done = 0
 
 
-def train_step(real):
+def critic_step(real):
     # ----------
     #  Critic
     # ----------
@@ -42,22 +42,29 @@ def train_step(real):
     return z, d_loss
 
 
-train_step = GraphedStep(train_step, [optimizer_D, optimizer_G])
+critic_step = GraphedStep(critic_step, [optimizer_D, optimizer_G])
+
+
+def generator_step(z):
+    fake = generator(z)
+    g_loss = -critic(fake).mean()
+    g_loss.backward()
+    optimizer_G.step()
+    return g_loss
+
+
+generator_step = GraphedStep(generator_step, [optimizer_G, optimizer_D])
 
 for epoch in range(2):
     for i, (imgs, _) in enumerate(loader):
         real = imgs.type(Tensor)
 
-        z, d_loss = train_step(real)
-        z = z.clone()
+        z, d_loss = critic_step(real)
 
         optimizer_G.zero_grad()
 
         # In every third round
         if i % 3 == 0:
-            fake = generator(z)
-            g_loss = -critic(fake).mean()
-            g_loss.backward()
-            optimizer_G.step()
+            g_loss = generator_step(z)
             print("[Batch %d] [D loss: %f] [G loss: %f]" % (i, round(d_loss.item(), 3), round(g_loss.item(), 3)))
             batches_done += 3

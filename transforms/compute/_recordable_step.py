@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import attrs
 import libcst as cst
 from attrs import frozen
 
+from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._frozen_values import require_still
 from perfmod.transforms.compute._recordable import RECORDER, Round, obstacle_of_files
 from perfmod.transforms.compute._scaled_steps import call_elsewhere, stepping
 from perfmod.transforms.compute._step_edits import step_place
 from perfmod.transforms.compute._step_gradients import (
+    Border,
     beyond,
     border_of,
     require_apart,
@@ -19,7 +24,10 @@ from perfmod.transforms.compute._step_gradients import (
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Parts,
+    core_calls,
     core_lines,
+    is_every_round,
+    kept_beyond,
     optimizer_calls,
     parts,
 )
@@ -27,6 +35,7 @@ from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import walk_scope
+from perfmod.transforms.finding import Edit
 from perfmod.transforms.waits import is_wait
 
 
@@ -38,11 +47,20 @@ class RecordableStep:
         parts: its lines, and what goes in and out of it.
         own: the calls of `step` in it.
         optimizers: the codes of all optimizers that step in the loop, of which the recorder is told.
+        settings: what the optimizers of `own` have to be told.
+        apart: what trains in some rounds only, behind the lines that train in every round, where it is such a step too.
     """
 
     parts: Parts
     own: tuple[cst.Call, ...]
     optimizers: tuple[str, ...]
+    settings: tuple[Edit, ...]
+    apart: tuple[RecordableStep, ...] = ()
+
+    @property
+    def all(self) -> tuple[RecordableStep, ...]:
+        """The step, and those that are apart."""
+        return (self, *self.apart)
 
 
 def is_recorded(file: FileFacts, loop: Round) -> bool:
@@ -64,17 +82,46 @@ def recordable_step(file: FileFacts, loop: Round) -> RecordableStep:
     found = parts(file, loop, border.core if border else core_lines(file, loop))
     require_nothing_trained_elsewhere(file, found)
     require_still(file, found, step_place(file, found))
-    apart = call_elsewhere(file, found.moved)
-    if apart is not None:
+    outside = call_elsewhere(file, found.moved)
+    if outside is not None:
         why = "uses the scaler of the step in Python, where a replay leaves nothing"
-        raise NotRecorded(apart, f"`{file.code(apart)}` {why}")
-    if border:
-        found = beyond(file, found, border)
-    else:
+        raise NotRecorded(outside, f"`{file.code(outside)}` {why}")
+    optimizers = tuple(dict.fromkeys(file.code(stepping(file, call)) for call in steps))
+    if not border:
         require_zeroed(file, loop, steps)
         require_apart(file, found)
-    optimizers = dict.fromkeys(file.code(stepping(file, call)) for call in steps)
-    return RecordableStep(found, border.steps if border else tuple(steps), tuple(optimizers))
+        return RecordableStep(found, tuple(steps), optimizers, _settings(file, steps))
+    found = beyond(file, found, border)
+    settings = _settings(file, border.steps)
+    branches = (_step_of_branch(file, found, border, branch) for branch in border.branches)
+    apart = tuple(each for each in branches if each is not None)
+    found = attrs.evolve(found, kept=kept_beyond(file, found, [each.parts for each in apart]))
+    return RecordableStep(found, border.steps, optimizers, settings, apart)
+
+
+def _settings(file: FileFacts, steps: Iterable[cst.Call]) -> tuple[Edit, ...]:
+    return tuple(dict.fromkeys(edit for call in steps for edit in capturable_form(file, call)))
+
+
+def _step_of_branch(file: FileFacts, main: Parts, border: Border, branch: cst.If) -> RecordableStep | None:
+    """What an `if` behind a step trains, as a step of its own; none where it cannot be recorded and stays as it is."""
+    steps = [call for call in border.apart if file.tree.is_within(call, branch.body)]
+    lines = list(cst.ensure_type(branch.body, cst.IndentedBlock).body)
+    calls = [call for call in core_calls(file, main.loop) if file.tree.is_within(call, branch)]
+    if not steps or not all(is_every_round(file, branch, call) for call in calls):
+        return None
+    core = sorted({next(i for i, line in enumerate(lines) if file.tree.is_within(call, line)) for call in calls})
+    try:
+        found = parts(file, main.loop, core, branch)
+        found = attrs.evolve(found, closed=(*found.closed, *main.closed))
+        require_still(file, found, step_place(file, found))
+        settings = _settings(file, steps)
+    except NotRecorded:
+        return None
+    if step_place(file, found) is not step_place(file, main) or call_elsewhere(file, found.moved) is not None:
+        return None
+    optimizers = dict.fromkeys(file.code(stepping(file, call)) for call in (*steps, *border.steps))
+    return RecordableStep(found, tuple(steps), tuple(optimizers), settings)
 
 
 def _require_free(file: FileFacts, loop: Round) -> None:

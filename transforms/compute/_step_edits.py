@@ -51,47 +51,56 @@ def _is_made_before(file: FileFacts, definition: Definition, function: cst.CSTNo
     return is_of_module and file.comes_before(definition.node, function)
 
 
-def step_name(place: cst.CSTNode, taken: set[str]) -> str:
-    """A name for the function that is not taken yet; from now on it is."""
-    name = f"{place.name.value}_step" if isinstance(place, cst.FunctionDef) else "train_step"
+def step_name(place: cst.CSTNode, taken: set[str], trained: str = "") -> str:
+    """A name for the function that is not taken yet, after the model that it trains; from now on it is."""
+    usual = f"{place.name.value}_step" if isinstance(place, cst.FunctionDef) else "train_step"
+    name = f"{trained}_step" if trained else usual
     while name in taken:
         name = f"graphed_{name}"
     taken.add(name)
     return name
 
 
-def step_function(file: FileFacts, found: Parts, place: cst.CSTNode, name: str, optimizers: Sequence[str]) -> Edit:
-    """The function of the moved lines, and the line that records it."""
+def step_functions(file: FileFacts, place: cst.CSTNode, steps: Sequence[tuple[Parts, str, Sequence[str]]]) -> Edit:
+    """The functions of the moved lines, and the lines that record them.
+
+    They stand in front of `place`. `steps` has of each the lines, the name, and the optimizers of which the recorder is
+    told.
+    """
     source = file.source
     start = statement_start(source, place)  # type: ignore[arg-type]
     at = source.line_start(start)
     while at and re.fullmatch(r"[ \t]*#.*\r?\n", source.text[source.line_start(at - 1) : at]):
         at = source.line_start(at - 1)
     outer = source.indentation(start)
-    old = source.indentation(source.span(found.moved[0])[0])
-    unit = old.removeprefix(source.indentation(source.span(found.loop)[0])) or "    "
-    shift = old, outer + unit
-    body = "".join(_block(file, found.loop, line, found.brought, shift) for line in found.moved).lstrip("\r\n")
-    result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
     above = source.text[:at].rstrip(" \t\r\n")
     wanted = 2 if not outer else 0 if above.endswith(":") else 1
     present = source.text[len(above) : at].count("\n") - 1
     blank = "\n" * (2 if not outer else 1)
-    record = f"{outer}{name} = GraphedStep({name}, [{', '.join(optimizers)}])\n"
-    head = "\n" * max(0, wanted - present) + f"{outer}def {name}({', '.join(found.given)}):\n"
-    text = head + body.replace("\r\n", "\n") + result + blank + record
+    text = "\n" * max(0, wanted - present) + blank.join(_function(file, outer, blank, *step) for step in steps)
     return Edit(at, at, (text + ("\n\n" if isinstance(place, cst.FunctionDef) else "\n")).replace("\n", source.newline))
+
+
+def _function(file: FileFacts, outer: str, blank: str, found: Parts, name: str, optimizers: Sequence[str]) -> str:
+    source = file.source
+    old = source.indentation(source.span(found.moved[0])[0])
+    unit = old.removeprefix(source.indentation(source.span(found.within)[0])) or "    "
+    shift = old, outer + unit
+    body = "".join(_block(file, found.within, line, found.brought, shift) for line in found.moved).lstrip("\r\n")
+    result = f"{outer}{unit}return {', '.join(found.returned)}\n" if found.returned else ""
+    record = f"{outer}{name} = GraphedStep({name}, [{', '.join(optimizers)}])\n"
+    return f"{outer}def {name}({', '.join(found.given)}):\n" + body.replace("\r\n", "\n") + result + blank + record
 
 
 def _block(
     file: FileFacts,
-    loop: Round,
+    around: Round | cst.If,
     line: cst.BaseStatement,
     brought: Sequence[cst.Call] = (),
     shift: tuple[str, str] = ("", ""),
 ) -> str:
     """The lines of a statement, with a new indentation in the place of an old one; what is brought is there already."""
-    start, end = _block_span(file, loop, line)
+    start, end = _block_span(file, around, line)
     within = [call for call in brought if file.tree.is_within(call, line)]
     edits = [Edit(*file.source.span(call), file.code(owner(call))) for call in within]
     old, new = shift
@@ -106,28 +115,28 @@ def _block(
     return text if text.endswith(("\n", "\r")) else text + file.source.newline
 
 
-def _block_span(file: FileFacts, loop: Round, line: cst.BaseStatement) -> tuple[int, int]:
+def _block_span(file: FileFacts, around: Round | cst.If, line: cst.BaseStatement) -> tuple[int, int]:
     """The lines of a statement, from behind the one above: with its comments and blank lines."""
-    body = cst.ensure_type(loop.body, cst.IndentedBlock).body
+    body = cst.ensure_type(around.body, cst.IndentedBlock).body
     index = body.index(line)
-    above = file.source.span(body[index - 1])[1] if index else _head_end(file, loop)
+    above = file.source.span(body[index - 1])[1] if index else _head_end(file, around)
     return file.source.line_end(above), file.source.line_end(file.source.span(line)[1])
 
 
-def _head_end(file: FileFacts, loop: Round) -> int:
-    """The end of the line in front of a loop's first comment or statement."""
-    if isinstance(loop, cst.FunctionDef):
-        return max([file.source.span(loop.name)[1], *(file.source.span(each)[1] for each in parameters(loop))])
-    return file.source.span(loop.iter if isinstance(loop, cst.For) else loop.test)[1]
+def _head_end(file: FileFacts, around: Round | cst.If) -> int:
+    """The end of the line in front of the first comment or statement of a loop, a function or an `if`."""
+    if isinstance(around, cst.FunctionDef):
+        return max([file.source.span(around.name)[1], *(file.source.span(each)[1] for each in parameters(around))])
+    return file.source.span(around.iter if isinstance(around, cst.For) else around.test)[1]
 
 
 def step_call(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:
     """The call in the place of the lines that are moved, and the reports behind it."""
     source = file.source
     for line in found.early:
-        yield Edit(*_block_span(file, found.loop, line), "")
+        yield Edit(*_block_span(file, found.within, line), "")
     main = [line for line in found.moved if line not in found.early]
-    start, end = _block_span(file, found.loop, main[0])[0], _block_span(file, found.loop, main[-1])[1]
+    start, end = _block_span(file, found.within, main[0])[0], _block_span(file, found.within, main[-1])[1]
     indent = source.indentation(source.span(main[0])[0])
     result = f"{', '.join(found.returned)} = " if found.returned else ""
     alone = ".clone()" if found.kept and len(found.returned) == 1 else ""
@@ -137,5 +146,5 @@ def step_call(file: FileFacts, found: Parts, name: str) -> Iterator[Edit]:
     if not alone:
         text += "".join(f"{indent}{each} = {each}.clone()\n" for each in found.kept)
     blank = re.match(r"(?:[ \t]*\r?\n)*", source.text[start:end])
-    text = text.replace("\n", source.newline) + "".join(_block(file, found.loop, line) for line in found.late)
+    text = text.replace("\n", source.newline) + "".join(_block(file, found.within, line) for line in found.late)
     yield Edit(start, end, (blank.group() if blank else "") + text)

@@ -1,9 +1,9 @@
 """Gradients between a recorded step and the lines of its loop that stay as they are.
 
 A loop that trains a second model in every fifth round only has lines whose every run is the same, and behind them an
-`if` with a backward pass of its own. Those lines become the step; the `if` stays. No Python of a step runs in a replay,
-and its graph always writes gradients to the same memory, as if there had been none before. So all gradients that an
-optimizer uses are the same as before where
+`if` with a backward pass of its own. Those lines become a step, and what the `if` trains another one, or it stays. No
+Python of a step runs in a replay, and its graph always writes gradients to the same memory, as if there had been none
+before. So all gradients that an optimizer uses are the same as before where
 
 - the step sets those of its own optimizers to zero before its first backward pass: what the `if` has added is gone,
 - those of an optimizer that steps in the `if` are set to zero behind the step, and before the next backward pass: what

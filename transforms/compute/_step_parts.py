@@ -50,6 +50,7 @@ class Parts:
 
     Attributes:
         loop: the loop.
+        within: the loop, or the `if` in it, whose lines they are.
         early: those of `moved` that stand above a line that stays in front of the step: they set gradients to zero.
         moved: the lines that become a function, in their order.
         late: the lines between them that only report and so can stay behind the step.
@@ -61,6 +62,7 @@ class Parts:
     """
 
     loop: Round
+    within: Round | cst.If
     early: tuple[cst.BaseStatement, ...]
     moved: tuple[cst.BaseStatement, ...]
     late: tuple[cst.BaseStatement, ...]
@@ -105,14 +107,16 @@ def calls_method(node: cst.CSTNode, *methods: str) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in methods
 
 
-def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
-    """The lines of a loop that make its step; `core` are the places of those that it cannot do without.
+def parts(file: FileFacts, loop: Round, core: Sequence[int], branch: cst.If | None = None) -> Parts:
+    """The lines of a loop, or of an `if` in it, that make a step; `core` are the places of those that it cannot do
+    without.
 
     Raises:
         NotRecorded: nothing is a step, or something in it keeps it from being recorded.
     """
-    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
-    first = next(i for i in core if lines[i] in training_lines(file, loop))
+    within = branch or loop
+    lines = list(cst.ensure_type(within.body, cst.IndentedBlock).body)
+    first = next(i for i in core if any(calls_method(each, "backward") for each in walk_scope(lines[i])))
     start, why = first, None
     brought = brought_by(file, loop)
     reports = _reports(file, lines, core, brought)
@@ -147,7 +151,7 @@ def parts(file: FileFacts, loop: Round, core: Sequence[int]) -> Parts:
         else:
             moved.append(lines[index])
     brought = {call: name for call, name in brought.items() if any(file.tree.is_within(call, each) for each in moved)}
-    made = attrs.evolve(_named(file, loop, early, [*early, *moved], late), brought=tuple(brought))
+    made = attrs.evolve(_named(file, loop, within, early, [*early, *moved], late), brought=tuple(brought))
     apart = obstacle_to_bringing(file, brought, made.moved, made.given)
     if apart is not None:
         raise NotRecorded.of(apart)
@@ -182,8 +186,8 @@ def core_calls(file: FileFacts, loop: Round) -> list[cst.Call]:
     return [*optimizer_calls(file, loop, "step"), *zeroing(loop), *passes]
 
 
-def is_every_round(file: FileFacts, loop: Round, call: cst.Call) -> bool:
-    """Whether a call in a loop runs once in each round, or in none."""
+def is_every_round(file: FileFacts, loop: Round | cst.If, call: cst.Call) -> bool:
+    """Whether a call in a loop, or in an `if`, runs whenever that does, or never."""
     for each in file.tree.ancestors(call):
         if each is loop:
             return True
@@ -337,6 +341,7 @@ def _bound(file: FileFacts, lines: Sequence[cst.CSTNode]) -> set[str]:
 def _named(
     file: FileFacts,
     loop: Round,
+    within: Round | cst.If,
     early: Sequence[cst.BaseStatement],
     moved: Sequence[cst.BaseStatement],
     late: Sequence[cst.BaseStatement],
@@ -392,8 +397,19 @@ def _named(
     for each in returned:
         _require_bound(file, each, moved)
     return Parts(
-        loop, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
+        loop, within, tuple(early), tuple(moved), tuple(late), tuple(given), tuple(returned), tuple(kept), tuple(closed)
     )
+
+
+def kept_beyond(file: FileFacts, found: Parts, others: Sequence[Parts]) -> tuple[str, ...]:
+    """What a step returns that lines keep, other than those of further steps, which copy what they are given."""
+    recorded = [line for each in (found, *others) for line in each.moved]
+    kept = {name for name in found.kept if "." in name}  # whoever reads an attribute may keep it
+    for definition in (d for line in found.moved for name in find_all(line, cst.Name) for d in file.flow.defined(name)):
+        for use in file.flow.uses(definition) if definition.name in found.kept else ():
+            if _keeps(file, use) and not any(file.tree.is_within(use, line) for line in recorded):
+                kept.add(definition.name)
+    return tuple(name for name in found.kept if name in kept)
 
 
 def _require_bound(file: FileFacts, name: str, moved: Sequence[cst.BaseStatement]) -> None:
@@ -484,8 +500,10 @@ def _is_bound_in_front(file: FileFacts, loop: Round, moved: Sequence[cst.BaseSta
     """Whether each round binds a name anew before its step: the head of the loop or of the function, a line above."""
     if isinstance(loop, cst.FunctionDef) and name in {each.name.value for each in parameters(loop)}:
         return True
-    lines = list(cst.ensure_type(loop.body, cst.IndentedBlock).body)
-    above = lines[: lines.index(moved[0])]
+    above: list[cst.BaseStatement] = []
+    for around in (moved[0], *(each for each in file.tree.ancestors(moved[0]) if isinstance(each, cst.If))):
+        block = file.tree.block(around)
+        above += block[: block.index(around)] if file.tree.is_within(around, loop) and around in block else []
     head = [loop.target] if isinstance(loop, cst.For) else []
     plain = [line for line in above if isinstance(line, cst.SimpleStatementLine)]
     return name in _bound(file, [*head, *plain])

@@ -22,20 +22,22 @@ rewrite that imports it, and `perfmod revert` removes it. The class runs the fir
 one, copies each further batch into the recorded one's memory, and replays. On the CPU it calls the step.
 
 A loop may train a second model in some rounds only, as a GAN does, in an `if` behind the lines that train in every
-round. Those lines become the step, and the `if` stays as it is, with what stands in front of it:
+round. Those lines become one step, and what the `if` trains another; where that one cannot be recorded, it stays:
 
-    for i, x in enumerate(loader):                       def train_step(x):
+    for i, x in enumerate(loader):                       def critic_step(x):
         optimizer_D.zero_grad()                              optimizer_D.zero_grad()
         loss = critic(generator(z())).mean() ...             loss = critic(generator(z())).mean() ...
         loss.backward()                                      loss.backward()
         optimizer_D.step()                                   optimizer_D.step()
         optimizer_G.zero_grad()                              return loss
         if i % 5 == 0:
-            loss_G = -critic(generator(z())).mean()      train_step = GraphedStep(train_step, [optimizer_D, ...])
-            loss_G.backward()                            for i, x in enumerate(loader):
-            optimizer_G.step()                               loss = train_step(x)
+            loss_G = -critic(generator(z())).mean()      critic_step = GraphedStep(critic_step, [optimizer_D, ...])
+            loss_G.backward()                            generator_step = GraphedStep(generator_step, ...)
+            optimizer_G.step()                           for i, x in enumerate(loader):
+                                                             loss = critic_step(x)
                                                              optimizer_G.zero_grad()
-                                                             if i % 5 == 0: ...
+                                                             if i % 5 == 0:
+                                                                 loss_G = generator_step()
 
 A replay leaves gradients where the recorded step left them, and sets none to zero in Python. So the step has to zero
 those of its own optimizers before its backward pass, and those of the others have to be zeroed behind it, before the
@@ -66,13 +68,15 @@ from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
-from perfmod.transforms.compute._capturable import capturable_form
+from perfmod.transforms.compute._optimizers import models
 from perfmod.transforms.compute._recordable import RECORDER, Round, draws
-from perfmod.transforms.compute._recordable_step import is_recorded, recordable_step
-from perfmod.transforms.compute._step_edits import recorder_file, step_call, step_function, step_name, step_place
+from perfmod.transforms.compute._recordable_step import RecordableStep, is_recorded, recordable_step
+from perfmod.transforms.compute._scaled_steps import stepping
+from perfmod.transforms.compute._step_edits import recorder_file, step_call, step_functions, step_name, step_place
 from perfmod.transforms.compute._step_parts import NotRecorded, training_lines
 from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import dotted
 from perfmod.transforms.facts.tree import find_any
 from perfmod.transforms.finding import Change, Edit, Family, Finding, Numerics, Safety, Status
 from perfmod.transforms.rule import Rule
@@ -115,25 +119,29 @@ class LaunchBoundStep(Rule):
 
     def _recorded(self, file: FileFacts, loop: Round, taken: Mapping[cst.CSTNode | None, set[str]]) -> Finding:
         step = recordable_step(file, loop)
-        found = step.parts
-        settings = [edit for call in step.own for edit in capturable_form(file, call)]
         beside = recorder_file(file)
-        place = step_place(file, found)
-        name = step_name(place, taken[file.tree.function(place)])
-        edits = [
-            *step_call(file, found, name),
-            step_function(file, found, place, name, step.optimizers),
-            *dict.fromkeys(settings),
-        ]
-        numerics = (
-            Numerics.SAMPLING if draws(file, found.moved) else Numerics.ROUNDING if settings else Numerics.BITWISE
-        )
+        place = step_place(file, step.parts)
+        names = taken[file.tree.function(place)]
+        trained = {each: _trained(file, each) if step.apart else "" for each in step.all}
+        named = [(each.parts, step_name(place, names, trained[each]), each.optimizers) for each in step.all]
+        settings = dict.fromkeys(edit for each in step.all for edit in each.settings)
+        calls = [edit for found, name, _ in named for edit in step_call(file, found, name)]
+        edits = [*calls, step_functions(file, place, named), *settings]
+        is_random = any(draws(file, each.parts.moved) for each in step.all)
+        numerics = Numerics.SAMPLING if is_random else Numerics.ROUNDING if settings else Numerics.BITWISE
         return self.found(
             file,
-            found.moved[0],
+            step.parts.moved[0],
             "no line of the step waits for the device, and each does the same for every batch",
             edits,
             numerics=numerics,
             imports=(f"from {beside.module} import {RECORDER}",),
             elsewhere=() if beside.is_present else (Change(beside.path, (Edit(0, 0, recorder()),), is_new=True),),
         )
+
+
+def _trained(file: FileFacts, step: RecordableStep) -> str:
+    """The name of the one model that a step trains, if it shows."""
+    made = file.value(stepping(file, step.own[0])).when_used.call
+    names = {dotted(model).rpartition(".")[2] for model in (models(made) if made is not None else ())}
+    return names.pop() if len(step.own) == 1 == len(names) else ""

@@ -37,6 +37,8 @@ class GraphedStep:
     time. On the CPU, and where recording fails (there is one warning), all calls run the step as it is.
     """
 
+    stream = None  # one for all steps: gradients are added up on the stream on which they first were
+
     def __init__(self, step, optimizers, warmup=3, most=2):
         self.step, self.optimizers, self.warmup, self.most = step, list(optimizers), warmup, most
         self.seen, self.graphs = {}, {}
@@ -75,7 +77,8 @@ class GraphedStep:
         elif shared:
             self._give_up(f"{type(shared[0]).__name__} works on several devices")
         else:
-            self.stream, self.pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+            GraphedStep.stream = GraphedStep.stream or torch.cuda.Stream()
+            self.pool = torch.cuda.graph_pool_handle()
             self.accumulators = self._kept_accumulators()
 
     def _kind(self, batch):
