@@ -1,10 +1,12 @@
-"""Which training steps of public repositories `launch-bound-step` (PM314) can record, and what prevents the others.
+"""Which training steps of public repositories `launch-bound-step` (PM314) records, and what prevents the others.
 
     python benchmarks/recorded_steps.py DIR [--json FILE]
 
 DIR holds repositories of `corpus/zoo.toml` as `<owner>+<name>`, at the pinned commits; others are left out, and so are
-repositories that are not there. Nothing is run and no GPU is needed: this is what the code shows. A row for each
-training step: repository, commit, file, line, and the reason in words where it stays as it is.
+repositories that are not there. A copy of each gets the rewrites of all rules, as `perfmod tune` tries them, but for
+PM311, which is for several GPUs: the others take out of steps what cannot be recorded. Nothing is run and no GPU is
+needed: this is what the code shows. A row for each training step: repository, commit, file, line, and the reason in
+words where it stays as it is.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +27,10 @@ from corpus_sources import zoo
 from rich.console import Console
 from rich.table import Table
 
+from perfmod.codemods import catalog
+
 CODE = "PM314"
+ON_SEVERAL_GPUS = "PM311"
 
 
 def repositories(folder: Path) -> Iterator[tuple[str, str, Path]]:
@@ -35,13 +42,16 @@ def repositories(folder: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def steps(place: Path) -> list[dict[str, Any]]:
-    """The rule's findings in a repository, as the JSON of `check` has them."""
-    command = [sys.executable, "-m", "perfmod", "check", ".", "--select", CODE, "--output-format", "json"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
-    if done.returncode not in (0, 1):
+    """The rule's findings in a repository, as the JSON of `apply` has them."""
+    codes = ",".join(rule.code for rule in catalog.rules() if rule.code != ON_SEVERAL_GPUS)
+    command = [sys.executable, "-m", "perfmod", "apply", ".", "--select", codes, "--unsafe", "--output-format", "json"]
+    with tempfile.TemporaryDirectory() as folder:
+        copy = shutil.copytree(place, Path(folder) / place.name, symlinks=True)
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    if not done.stdout:  # a file that cannot be read is left out
         raise SystemExit(f"{place}: {done.stderr.strip()}")
     found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
-    return found
+    return [each for each in found if each["code"] == CODE]
 
 
 def rows(folder: Path) -> Iterator[dict[str, Any]]:

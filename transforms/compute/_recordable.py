@@ -81,15 +81,18 @@ def obstacle_of_files(file: FileFacts, loop: cst.CSTNode) -> Obstacle | None:
             name = dotted(call.func).rpartition(".")[2]
             if name in _DISTRIBUTED and _is_in_every_run(file, call):
                 return Obstacle(call, f"`{name}` makes every step talk to other processes")
-            if name in _HOOKS:
+            if name in _HOOKS and _is_in_every_run(file, call, is_called=False):
                 return Obstacle(call, "the Python code of a hook would run only once")
             if _looks_for_loops(file, call):
                 return Obstacle(call, f"`{name}` looks for self-loops in every step, which waits for the device")
     return None
 
 
-def _is_in_every_run(file: FileFacts, call: cst.Call) -> bool:
-    """Whether no condition keeps a call from being made; the recorder sees how many processes there are in a run."""
+def _is_in_every_run(file: FileFacts, call: cst.Call, *, is_called: bool = True) -> bool:
+    """Whether no condition keeps a call from being made; the recorder looks in each run for processes and hooks.
+
+    Functions that nothing in sight calls are run if `is_called`.
+    """
     waiting, seen = [call], {call}
     while waiting:
         current = waiting.pop()
@@ -97,7 +100,7 @@ def _is_in_every_run(file: FileFacts, call: cst.Call) -> bool:
         if _is_under_condition(file, current, around):
             continue
         callers = file.values.calls.callers(around) if around is not None else ()
-        if not callers:
+        if around is None or (not callers and is_called):
             return True
         waiting += [each for each in callers if each not in seen]
         seen.update(callers)
@@ -333,6 +336,8 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call, run: cst.FunctionDef | No
     if not isinstance(call.func, cst.Attribute):
         return None
     method, owner = call.func.attr.value, call.func.value
+    if method in _HOOKS:
+        return Obstacle(call, "the Python code of a hook would run only once")
     if not name and _is_generator(file, owner):
         return Obstacle(call, f"`{_short(file, call)}` draws on the host")
     if (

@@ -231,7 +231,18 @@ def _of_name(file: FileFacts, node: cst.Name, before: cst.CSTNode, depth: int) -
     made = [file.tree.statement(each.node) for each in definitions if each.binding is Binding.ASSIGNED]
     if not (made or moves):
         raise NoPlace(f"where `{node.value}` is made could not be seen")
+    for each in definitions:
+        if isinstance(each.value, cst.Call) and _makes_another(file, each.value, node.value):
+            what = f"`{file.code(each.value.func)}` on line {file.line(each.value)}"
+            raise NoPlace(f"what {what} makes of the model is not in sight")
     yield Place(node, _last(file, [*made, *moves]))
+
+
+def _makes_another(file: FileFacts, call: cst.Call, name: str) -> bool:
+    """Whether code out of sight makes another model of that of a name: `model = DDP(model)` of some library."""
+    is_given = any(isinstance(arg.value, cst.Name) and arg.value.value == name for arg in call.args)
+    is_of_torch = (file.qualified(call) or "").startswith("torch.")
+    return is_given and not is_of_torch and file.callees.of(call).is_unseen and file.value(call).kind is Kind.UNKNOWN
 
 
 def _undistributed(file: FileFacts, node: cst.Name) -> list[Definition]:
