@@ -17,6 +17,7 @@ from perfmod.transforms.decoding import is_notebook
 
 _MOST_NAMES = 9
 _RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.MULTILINE)
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
 _WORDS = (b"torch", b"backward")
 
 
@@ -42,6 +43,7 @@ def beside(
                     f"it imports with `from .` in some cases only, so `import {MODULE}` may not find a file beside it"
                 )
                 return Beside(path, name, found is not None, problem)
+            is_relative = is_relative or _is_of_package(real, data, imported_as, imports)
             package = "" if is_relative else _package(real, data, imports)
             module = f".{name}" if is_relative else f"{package}.{name}" if package else name
             problem = "" if is_relative or package else _problem(real, imported_as, imports)
@@ -95,6 +97,24 @@ def _imports_relatively(data: bytes) -> bool | None:
 
 def _is_relative(node: ast.AST) -> bool:
     return isinstance(node, ast.ImportFrom) and node.level > 0
+
+
+def _is_of_package(real: Path, data: bytes, imported_as: Collection[str], imports: Mapping[str, Path]) -> bool:
+    """Whether a file only runs as part of a package: all that import it name one, and by itself it does nothing."""
+    imports_bare = any("." not in name and target.parent == real.parent for name, target in imports.items())
+    is_named = bool(imported_as) and all("." in name for name in imported_as)
+    return is_named and not imports_bare and _only_defines(data)
+
+
+def _only_defines(data: bytes) -> bool:
+    try:
+        body = ast.parse(data).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(
+        isinstance(node, _DEFINING) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in body
+    )
 
 
 def _package(real: Path, data: bytes, imports: Mapping[str, Path]) -> str:

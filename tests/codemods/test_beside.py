@@ -21,6 +21,30 @@ from perfmod.transforms.compute.recorder import recorder
 
 SCRIPT = (ROOT / "launch-bound-step" / "two-loops.in.py").read_bytes()
 
+FUNCTION = """\
+import torch
+
+
+def fit(model, optimizer, loader, device):
+    for x in loader:
+        x = x.to(device)
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        print(loss.item())
+"""
+MAIN = """\
+import torch
+from torch import nn
+from engine.loop import fit
+
+device = torch.device("cuda")
+model = nn.Linear(4, 1).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+fit(model, optimizer, [torch.randn(8, 4)], device)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -108,6 +132,18 @@ def test_a_file_that_is_imported_from_another_folder_stays(folder: Path) -> None
     (folder / "main.py").write_text("from engine.loop import device\n\nprint(device)\n")
     assert not _names(_examined(folder))
     assert any("imported as `engine.loop`" in reason for reason in _reasons(_examined(folder)))
+
+
+def test_a_file_that_others_import_by_its_package_imports_it_relatively(folder: Path) -> None:
+    (folder / "engine").mkdir()
+    (folder / "train.py").unlink()
+    (folder / "engine" / "loop.py").write_text(FUNCTION)
+    (folder / "main.py").write_text(MAIN)
+    assert _names(_examined(folder)) == ["graphed_step.py", "loop.py"]
+    (after,) = (each.result.after for each in _examined(folder) if each.file.real.name == "loop.py")
+    assert b"from .graphed_step import GraphedStep\n" in after
+    (folder / "engine" / "again.py").write_text("from loop import fit\n")
+    assert not _names(_examined(folder))
 
 
 @pytest.mark.parametrize(
