@@ -381,6 +381,9 @@ PROGRAMS = {
     "closure variable": (("import torch\ndef g():\n    t = torch.zeros(3)\n    def h():\n        use(t)\n"
           "    t = t.long()"),
         ["tensor cpu ? 1"]),
+    "models by name": (("import torchvision.models as models\nuse(models.__dict__[arch](pretrained=True))\n"
+          "use(getattr(models, arch)())\nuse(others.__dict__[arch]())"),
+        ["module", "module", "unknown"]),
     "detector": ("import torchvision\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn()\nuse(model(x))",
         ["unknown"]),
 }  # fmt: skip

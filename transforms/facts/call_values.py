@@ -35,6 +35,8 @@ from perfmod.transforms.facts.value import (
 if TYPE_CHECKING:
     from perfmod.transforms.facts.values import Values
 
+_MODELS = "torchvision.models"
+
 
 class CallValues:
     """Values of one file's calls."""
@@ -48,6 +50,8 @@ class CallValues:
         name = self._names.qualified(node.func)
         if name is not None:
             return self._library_call(node, name)
+        if self._is_chosen_by_name(node.func):
+            return Value(Kind.MODULE, name=f"{_MODELS}.get_model", call=node)
         made = self._values.calls.constructed(node)
         if made is not None:
             return self._instance(node, made)
@@ -78,6 +82,14 @@ class CallValues:
         if isinstance(node.func, cst.Attribute):
             found = self._method_call(node, node.func, self._values.of(node.func.value))
         return found if found != UNKNOWN else self._out_of_sight(node)
+
+    def _is_chosen_by_name(self, maker: cst.BaseExpression) -> bool:
+        """Whether an option says which model of torchvision is made: `models.__dict__[arch]()`."""
+        if isinstance(maker, cst.Subscript) and isinstance(maker.value, cst.Attribute):
+            return maker.value.attr.value == "__dict__" and self._names.qualified(maker.value.value) == _MODELS
+        if not isinstance(maker, cst.Call) or self._names.qualified(maker.func) != "builtins.getattr":
+            return False
+        return bool(maker.args) and self._names.qualified(maker.args[0].value) == _MODELS
 
     def _out_of_sight(self, node: cst.Call) -> Value:
         """What a function gives whose code is not known; it computes where its tensors are: `distance(x.cpu(), y)`.
