@@ -531,7 +531,7 @@ def _keeps(file: FileFacts, use: cst.CSTNode) -> bool:
 def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTNode]) -> None:
     """What other lines keep is cloned, so it has to be a tensor, or may be one: no dictionary, no output of a model."""
     value = file.value(name)
-    if value.is_tensor:
+    if value.is_tensor or (uses and all(file.value(use).is_tensor for use in uses)):
         return
     parts = [parent for use in uses if (parent := file.tree.parent(use)) is not None]
     items = [each for each in parts if isinstance(each, cst.Subscript) and each.value in uses]
