@@ -1,4 +1,4 @@
-# golden: stay refused="before the backward pass" script
+# golden: stay refused="no `zero_grad()` for `optimizer_D` stands in front of the backward pass" script
 """The critic's gradients are set to zero behind its step, and the generator's pass adds to them."""
 import torch
 from torch import autograd, nn, optim

@@ -1,4 +1,4 @@
-# golden: stay refused="looks at a gradient" script
+# golden: stay refused="reads a gradient" script
 """A gradient of the critic is shown behind its step."""
 import torch
 from torch import autograd, nn, optim

@@ -1,4 +1,4 @@
-# golden: stay script refused="sets the gradients of `optimizer` to zero"
+# golden: stay script refused="no `zero_grad()` for `optimizer` stands in the loop"
 """Gradients are never set to zero: each step uses all of them."""
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-# golden: stay script refused="nothing in the loop sets the gradients of `optimizer` to zero"
+# golden: stay script refused="no `zero_grad()` for `optimizer` stands in the loop"
 """Gradients are set to zero only if an option says so; a replay would do so in every round."""
 import argparse
 

@@ -47,6 +47,17 @@ def test_a_function_that_was_compiled_or_recorded_is_called(made: str, wanted: s
     assert target(f"{start}{made}\n{call}\n") == wanted
 
 
+@pytest.mark.parametrize(("bound", "wanted"), [
+    ("loss = smooth", "smooth"),
+    ("loss = smooth\nif plain:\n    loss = exact", ""),
+    ("loss = losses", ""),
+    ("loss = exact if plain else smooth", ""),
+    ("loss, other = smooth, exact", ""),
+])  # fmt: skip
+def test_a_function_may_be_called_by_another_name(bound: str, wanted: str) -> None:
+    assert target(f"losses = make()\ndef exact(x): ...\ndef smooth(x): ...\n{bound}\nloss(x)  # call\n") == wanted
+
+
 def test_a_name_that_may_be_one_of_two_functions_is_not_resolved() -> None:
     start = "import torch\ndef other(x): ...\ndef step(x): ...\nstep = torch.compile(other)\n"
     assert target(f"{start}step(x)  # call\n") == "other"

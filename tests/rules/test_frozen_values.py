@@ -188,7 +188,7 @@ def loop(loss: str = PLAIN, front: str = "pass", behind: str = "pass", end: str 
         (loop(end="criterion.load_state_dict({})"), RECORDED),
         (loop(behind="criterion = nn.CrossEntropyLoss()"), "`criterion` is no tensor and changes"),
         (loop(front="model.train()"), RECORDED),
-        (loop(behind="print(model[0].weight.grad.norm().item())"), "looks at a gradient"),
+        (loop(behind="print(model[0].weight.grad.norm().item())"), "reads a gradient"),
     ],
 )
 def test_what_changes_in_python_keeps_a_step(around: str, why: str) -> None:

@@ -136,3 +136,31 @@ model = nn.Linear(4, 1).to(device)
 def test_batches_may_be_prepared_by_a_module_without_weights(held: str, reason: str) -> None:
     (found,) = refusals(IMAGES.format(held=held) + LOOP.replace("PREPARED", f"scale({MOVED})"))
     assert reason in found
+
+
+UNSEEN = """\
+import torch
+from torch import nn
+from tools import make
+
+device = torch.device("cuda")
+loader = [torch.randn(8, 4) for _ in range(4)]
+model = nn.Linear(4, 1).to(device)
+made = make(model)
+for x in loader:
+    loss = model(x.to(device)).square().mean()
+    loss.backward()
+    STEP
+"""
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [
+        ("made.optimizer.step()", "line 12: where the optimizer `made.optimizer` is made is not in sight"),
+        ("made['opt'].step()", "line 12: where the optimizer `made['opt']` is made is not in sight"),
+        ("made.step_and_update()", "line 9: no step of an optimizer is in sight in this loop"),
+    ],
+)
+def test_an_optimizer_that_is_made_elsewhere_is_named(step: str, reason: str) -> None:
+    assert refusals(UNSEEN.replace("STEP", step)) == [reason]

@@ -22,7 +22,10 @@ _PREVENTS = (
         "chooses a half type by itself",
     ),
     (r"\btorch\.(?:float64|double)\b|\bDoubleTensor\b|\bset_default_dtype\b", "computes in float64"),
-    (r"\bautograd\.Function\b", "defines a backward pass that may not take half types"),
+    (
+        r"\bautograd(?:\.Function\b|(?:\.function)? import [^\n]*\bFunction\b)",
+        "defines a backward pass that may not take half types",
+    ),
     (r"\btorch\.(?:linalg|fft|special)\b|\bcomplex(?:64|128)?\b", "computes what half types are too short for"),
     (r"\bcreate_graph\s*=\s*True\b", "differentiates twice"),
     (r"\b(?:Accelerator|Fabric|deepspeed|LightningModule|TrainingArguments)\b", "leaves the precision to a framework"),
@@ -122,6 +125,7 @@ def _of(file: FileFacts, backward: cst.Call, loss: str, line: cst.BaseStatement)
         _prevented(file)
         or _unfit_inside(file, block[block.index(models[0]) : block.index(last) + 1])
         or _as_array(file, line, outputs)
+        or ("" if is_fitting else _as_sequence(file, reads))
         or ("" if where is not None else "the device of the batch cannot be seen here"),
     )
 
@@ -161,6 +165,12 @@ def _as_array(file: FileFacts, line: cst.BaseStatement, outputs: Collection[str]
             if any(name.value in outputs for name in find_all(func.value, cst.Name)):
                 return f"line {file.line(call)} makes an array of an output, {why}"
     return ""
+
+
+def _as_sequence(file: FileFacts, reads: Sequence[cst.Name]) -> str:
+    """Why outputs cannot be given their float32 back: some are kept in a list."""
+    kept = next((each for each in reads if file.value(each).kind is Kind.SEQUENCE), None)
+    return f"line {file.line(kept)} reads outputs from `{kept.value}`, which is no tensor" if kept is not None else ""
 
 
 def _loses(file: FileFacts, statement: cst.BaseStatement) -> bool:

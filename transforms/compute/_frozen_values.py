@@ -358,7 +358,7 @@ def _require_no_switch(file: FileFacts, node: cst.CSTNode) -> None:
     is_gradient = isinstance(node, cst.Attribute) and node.attr.value == "grad" and file.qualified(node) is None
     subject = node.value if is_gradient and isinstance(node, cst.Attribute) else None
     if subject is not None and not file.tree.is_target(node) and _is_of_model(file, subject):
-        raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+        raise NotRecorded(node, f"`{file.code(node)}` reads a gradient, which a replay may leave elsewhere")
 
 
 def _fills_globals(file: FileFacts, call: cst.Call) -> bool:

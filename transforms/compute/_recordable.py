@@ -16,7 +16,7 @@ from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, dotted
 from perfmod.transforms.facts.rounds import runs_model
 from perfmod.transforms.facts.tracing import literal
-from perfmod.transforms.facts.tree import children, find_all, find_in_scope, walk_scope
+from perfmod.transforms.facts.tree import children, find_all, find_in_scope, walk, walk_scope
 from perfmod.transforms.facts.value import Device, Kind
 from perfmod.transforms.source import Source
 from perfmod.transforms.waits import is_wait
@@ -58,6 +58,8 @@ _WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "Fal
 """Arguments of such layers with which they look for none, or only once."""
 _MAYBE_THERE = (cst.Name, cst.Attribute, cst.Subscript, cst.IfExp, cst.BooleanOperation)
 """What may be another name for an object that was there before."""
+_SAME_ANSWER = frozenset({"builtins.isinstance", "builtins.hasattr", "torch.cuda.is_available"})
+"""Functions that say the same in every round."""
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
 
 
@@ -127,16 +129,29 @@ def _looks_for_loops(file: FileFacts, call: cst.Call) -> bool:
 def obstacle(file: FileFacts, statement: cst.CSTNode, known: Container[cst.CSTNode] = ()) -> Obstacle | None:
     """What keeps a statement of a step, or what it calls, from being recorded; `known` parts of it do not."""
     outputs = outputs_of(file, statement)
-    for node in (each for each in walk_scope(statement) if each not in known):
+    for node in (each for each in _recorded(file, statement) if each not in known):
         found = _obstacle_at(file, node, None, outputs) or _obstacle_of_own(file, node)
         if found is not None:
             return found
     for function in reached(file, statement):
-        for node in walk_scope(function.body):
+        for node in _recorded(file, function.body):
             found = _obstacle_at(file, node, function)
             if found is not None:
                 return found
     return None
+
+
+def _recorded(file: FileFacts, code: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The nodes of a step's code that may run while it is recorded: not those for machines without CUDA."""
+    left_out: set[cst.CSTNode] = set()
+    for node in walk_scope(code):
+        if node in left_out:
+            continue
+        yield node
+        if not isinstance(node, (cst.If, cst.IfExp)) or not isinstance(node.test, cst.Call):
+            continue
+        if node.orelse is not None and file.qualified(node.test) == "torch.cuda.is_available":
+            left_out.update(walk(node.orelse))
 
 
 def reached(file: FileFacts, statement: cst.CSTNode) -> list[cst.FunctionDef]:
@@ -412,7 +427,7 @@ def is_fixed(file: FileFacts, branch: cst.If) -> bool:
     loops = file.tree.loops(branch)
     around: cst.CSTNode | None = loops[0] if loops else file.tree.function(branch)
     for node in walk_scope(branch.test):
-        if isinstance(node, cst.Call) and file.qualified(node) not in ("builtins.isinstance", "builtins.hasattr"):
+        if isinstance(node, cst.Call) and file.qualified(node) not in _SAME_ANSWER:
             return False
         if isinstance(node, (cst.NamedExpr, cst.Subscript, cst.Await)):
             return False

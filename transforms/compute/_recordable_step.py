@@ -24,11 +24,13 @@ from perfmod.transforms.compute._step_gradients import (
 from perfmod.transforms.compute._step_parts import (
     NotRecorded,
     Parts,
+    calls_method,
     core_calls,
     core_lines,
     is_every_round,
     kept_beyond,
     optimizer_calls,
+    owner,
     parts,
 )
 from perfmod.transforms.facts.accelerators import uses_accelerator
@@ -145,9 +147,12 @@ def _optimizer_steps(file: FileFacts, loop: Round) -> list[cst.Call]:
     """The steps of optimizers in a loop, of which there must be one."""
     steps = optimizer_calls(file, loop, "step")
     if not steps:
-        scaled = [each for each in walk_scope(loop.body) if is_wait(file, each) and isinstance(each, cst.Call)]
-        for each in scaled:
-            if dotted(each.func).endswith(".step"):
+        unseen = [each for each in walk_scope(loop.body) if isinstance(each, cst.Call) and calls_method(each, "step")]
+        for each in unseen:
+            if is_wait(file, each):
                 raise NotRecorded(each, f"`{file.code(each)}` asks on the host whether a gradient is infinite")
+        for each in unseen:
+            if "opt" in (code := file.code(owner(each))).lower():
+                raise NotRecorded(each, f"where the optimizer `{code}` is made is not in sight")
         raise NotRecorded(loop, "no step of an optimizer is in sight in this loop")
     return steps

@@ -128,7 +128,7 @@ def require_zeroed(file: FileFacts, loop: Round, steps: Sequence[cst.Call]) -> N
         zeroed = [call for call in zeroing(loop) if is_only or file.code(owner(call)) in names]
         zeroed = [call for call in zeroed if _is_wherever(file, call, step)]
         if not zeroed:
-            raise NotRecorded(step, f"nothing in the loop sets the gradients of `{name}` to zero")
+            raise NotRecorded(step, f"no `zero_grad()` for `{name}` stands in the loop")
         if elsewhere is not None and not any(file.comes_before(call, step) for call in zeroed):
             why = f"its gradients are zeroed behind it, and line {file.line(elsewhere)} may add to them"
             raise NotRecorded(step, f"`{file.code(step)}` steps with what is there: {why}")
@@ -184,7 +184,7 @@ def _require_zeroed_in_front(file: FileFacts, found: Parts, border: Border) -> N
     for step in border.steps:
         if not any(_zeroes(file, each, step) and _is_wherever(file, each, step) for each in calls):
             name = file.code(stepping(file, step))
-            raise NotRecorded(step, f"nothing sets the gradients of `{name}` to zero before the backward pass")
+            raise NotRecorded(step, f"no `zero_grad()` for `{name}` stands in front of the backward pass")
 
 
 def _require_zeroed_behind(file: FileFacts, found: Parts, border: Border, step: cst.Call) -> None:
@@ -198,9 +198,7 @@ def _require_zeroed_behind(file: FileFacts, found: Parts, border: Border, step: 
     plain = [line for line in lines[:first] if isinstance(line, cst.SimpleStatementLine)]
     calls = [each for line in plain for each in find_all(line, cst.Call) if calls_method(each, "zero_grad")]
     if not any(_zeroes(file, each, step) for each in (*border.zeroed, *calls)):
-        raise NotRecorded(
-            step, f"nothing between the step and the next backward pass sets the gradients of `{name}` to zero"
-        )
+        raise NotRecorded(step, f"no `zero_grad()` for `{name}` stands between the step and the next backward pass")
     for other in file.tree.all(cst.Call):
         is_apart = calls_method(other, "step") and not file.tree.is_within(other, found.loop)
         if is_apart and _is_same_optimizer(file, step, other):
@@ -230,11 +228,11 @@ def _require_unread(file: FileFacts, border: Border) -> None:
     """Gradients lie in the graph's memory, where only the step's own optimizers find them for sure."""
     for node in file.tree.all(cst.Attribute):
         if node.attr.value == "grad" and not (file.qualified(node) or "").startswith("torch."):
-            raise NotRecorded(node, f"`{file.code(node)}` looks at a gradient, and the step may have left another")
+            raise NotRecorded(node, f"`{file.code(node)}` reads a gradient, which a replay may leave elsewhere")
     for branch in border.branches:
         for call in find_all(branch, cst.Call):
             if "clip_grad" in dotted(call.func):
-                raise NotRecorded(call, f"`{file.code(call.func)}` looks at gradients, and the step may leave others")
+                raise NotRecorded(call, f"`{file.code(call.func)}` reads gradients, which a replay may leave elsewhere")
 
 
 def _require_no_switches(file: FileFacts, found: Parts) -> None:

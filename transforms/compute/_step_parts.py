@@ -9,7 +9,16 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute._brought import brought_by, obstacle_to_bringing
-from perfmod.transforms.compute._recordable import Obstacle, Round, is_fixed, obstacle, outputs_of, reached, targets_of
+from perfmod.transforms.compute._recordable import (
+    OF_TENSORS,
+    Obstacle,
+    Round,
+    is_fixed,
+    obstacle,
+    outputs_of,
+    reached,
+    targets_of,
+)
 from perfmod.transforms.compute._scaled_steps import is_scaler_call, stepping
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
@@ -316,7 +325,11 @@ def _is_left_alone(file: FileFacts, name: cst.Name, behind: Sequence[cst.BaseSta
 
 
 def _is_report(file: FileFacts) -> Callable[[cst.Call], bool]:
-    return lambda call: calls_method(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+    def is_report(call: cst.Call) -> bool:
+        is_of_tensor = calls_method(call, *OF_TENSORS) and file.value(owner(call)).is_tensor
+        return is_of_tensor or calls_method(call, *_REPORTS) or (file.qualified(call) or "").startswith("builtins.")
+
+    return is_report
 
 
 def _is_size(file: FileFacts, value: cst.BaseExpression) -> bool:

@@ -486,7 +486,11 @@ class Aliasing:
             if prefix is None or "." in short:
                 return True
             return self.hands_on(call) if short in _VIEWS else False
-        return not (isinstance(call.func, cst.Attribute) and self._values.of(call.func.value).is_tensor)
+        if not isinstance(call.func, cst.Attribute):
+            return True
+        owner = self._values.of(call.func.value)
+        is_text = owner.kind is Kind.TEXT or isinstance(call.func.value, (cst.SimpleString, cst.ConcatenatedString))
+        return not (owner.is_tensor or (is_text and call.func.attr.value == "format"))
 
     def _parameter_keeps(self, call: cst.Call, function: cst.FunctionDef, arg: cst.Arg) -> bool:
         """Whether a function in sight keeps an argument or a view of it, or returns one."""

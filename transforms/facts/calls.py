@@ -280,15 +280,18 @@ class Calls:
         return _Target(value=func.value, method=name)
 
     def _function_of(self, definition: Definition) -> cst.FunctionDef | None:
-        """The function that a name is bound to, as it is or compiled or recorded: `step = GraphedStep(step, ...)`."""
+        """The function that a name is bound to: as it is, by another name (`criterion = smooth_loss`), or compiled or
+        recorded (`step = GraphedStep(step, ...)`).
+        """
         if definition.binding is Binding.DEFINED:
             return definition.node if isinstance(definition.node, cst.FunctionDef) else None
-        made = definition.value if definition.binding is Binding.ASSIGNED and not definition.path else None
-        if not isinstance(made, cst.Call) or not made.args:
+        func = definition.value if definition.binding is Binding.ASSIGNED and not definition.path else None
+        if isinstance(func, cst.Call) and func.args:
+            if self._names.qualified(func.func) not in _WRAPPERS and _last_name(func.func) not in _WRAPPERS:
+                return None
+            func = func.args[0].value
+        elif not isinstance(func, cst.Name):
             return None
-        if self._names.qualified(made.func) not in _WRAPPERS and _last_name(made.func) not in _WRAPPERS:
-            return None
-        func = made.args[0].value
         of = self._flow.of_name(func)
         found = [each.node for each in of if each.binding is Binding.DEFINED]
         return found[0] if len(found) == 1 and isinstance(found[0], cst.FunctionDef) else None
