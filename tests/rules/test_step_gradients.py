@@ -149,6 +149,19 @@ loader = [torch.randn(8, 4) for _ in range(8)]
 seen = []
 
 
+def counter():
+    calls = []
+
+    def count(h):
+        calls.append(1)
+        return h / len(calls)
+
+    return count
+
+
+count = counter()
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -210,6 +223,7 @@ def test_reports_stay_where_later_lines_change_what_they_read(between: str, is_r
         ("add = self.seen.append; add(1)", False),
         ("list.append(self.seen, 1)", False),
         ("heapq.heappush(self.seen, 1)", False),
+        ("h = count(h)", False),
     ],
 )
 def test_lists_that_outlive_a_step_stay_in_python(forward: str, is_right: bool) -> None:

@@ -211,6 +211,10 @@ def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
         held = file.value(func.value)
         if held.kind is Kind.UNKNOWN and held.present is None:
             return [each for cls in file.classes if (each := cls.methods.get(func.attr.value)) is not None]
+    made = [each.value for each in file.flow.of_name(func) if isinstance(each.value, cst.Call)]
+    makers = [each for call_of_maker in made for each in file.values.calls.reached(call_of_maker)]
+    if makers and isinstance(func, cst.Name) and file.value(func).kind is Kind.UNKNOWN:
+        return [each for maker in makers for each in find_all(maker.body, cst.FunctionDef)]
     value = file.value(func).when_used
     is_looped = value.kind is Kind.UNKNOWN and (
         isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in file.flow.of_name(func))
