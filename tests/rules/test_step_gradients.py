@@ -118,3 +118,114 @@ def test_trains_as_before_or_stays(critic: str, generator: str, by: str, cut: st
         assert replayed == [21, 2]
         assert replayed_losses == losses
         assert all(map(torch.equal, parameters, replayed_parameters))
+
+
+@pytest.mark.parametrize(("front", "is_right"), [("", False), ("opt_E.zero_grad()", True)])
+def test_what_steps_behind_the_loop_finds_its_own_gradients(front: str, is_right: bool) -> None:
+    lines = dict.fromkeys(PLACES, "pass") | {"front": "optimizer_D.zero_grad()", "inside": "optimizer_G.zero_grad()"}
+    text = SCRIPT.format(cut="", **lines).replace("losses = []", "losses = []\nE = nn.Linear(4, 4).to(device)")
+    text = text.replace("critic(real)", "critic(E(real))")
+    text = text.replace("for i, imgs", "opt_E = optim.SGD(E.parameters(), lr=0.1)\nfor i, imgs")
+    text = re.sub(r" +pass\n", "", text) + f"{front}\nE(loader[0].to(device)).sum().backward()\nopt_E.step()\n"
+    result = _rewritten(text)
+    assert (result.after != result.before) is is_right, [each.reason for each in result.refused]
+
+
+def test_an_if_of_one_line_stays() -> None:
+    lines = dict.fromkeys(PLACES, "pass") | {"front": "optimizer_D.zero_grad()"}
+    text = re.sub(r" +pass\n", "", SCRIPT.format(cut="", **lines)).partition("    if i % 5")[0]
+    text += "    optimizer_G.zero_grad()\n    loss_G = -critic(generator(z)).mean()\n"
+    text += "    if i % 2 == 0: loss_G.backward(); optimizer_G.step()\n    losses.append(loss_D.item())\n"
+    assert _run(text)[0] == _run(_rewritten(text).after)[0]
+
+
+REPORTED = """\
+import heapq
+import torch
+from torch import nn, optim
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+loader = [torch.randn(8, 4) for _ in range(8)]
+seen = []
+
+
+def counter():
+    calls = []
+
+    def count(h):
+        calls.append(1)
+        return h / len(calls)
+
+    return count
+
+
+count = counter()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.seen = nn.Linear(4, 4), []
+
+    def kept(self):
+        return self.seen
+
+    def forward(self, x):
+        h = self.layer(x)
+        {forward}
+        return h
+
+
+model, head = Net().to(device), nn.Linear(4, 1).to(device)
+log_alpha = nn.Parameter(torch.zeros((), device=device))
+weight = model.layer.weight
+first, second = optim.SGD(model.parameters(), lr=0.1), optim.SGD([*head.parameters(), log_alpha], lr=0.1)
+for x in loader:
+    x = x.to(device)
+    first.zero_grad()
+    loss = head(model(x)).mean()
+    loss.backward()
+    first.step()
+    {between}
+    second.zero_grad()
+    other = (log_alpha.exp() * head(x)).mean()
+    other.backward()
+    second.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "is_right"),
+    [
+        ("seen.append(loss.item())", True),
+        ("seen.append(log_alpha.item())", False),
+        ("alpha = log_alpha.detach(); seen.append(alpha.item())", False),
+        ("seen.append(weight.sum().item())", False),
+        ("seen.append(weight.grad.sum().item())", False),
+        ("rate = first.param_groups[0]['lr']", False),
+    ],
+)
+def test_reports_stay_where_later_lines_change_what_they_read(between: str, is_right: bool) -> None:
+    between = between.replace("; ", "\n    ")
+    result = _rewritten(REPORTED.format(forward="pass", between=between))
+    assert (result.after != result.before) is is_right, [each.reason for each in result.refused]
+
+
+@pytest.mark.parametrize(
+    ("forward", "is_right"),
+    [
+        ("outs = []; outs.append(h)", True),
+        ("outs = self.kept(); outs.append(1)", False),
+        ("outs, n = self.seen, 0; outs.append(1)", False),
+        ("outs = (o := self.seen); outs.append(1)", False),
+        ("outs = getattr(self, 'seen'); outs.append(1)", False),
+        ("outs = self.seen; outs += [1]", False),
+        ("add = self.seen.append; add(1)", False),
+        ("list.append(self.seen, 1)", False),
+        ("heapq.heappush(self.seen, 1)", False),
+        ("h = count(h)", False),
+    ],
+)
+def test_lists_that_outlive_a_step_stay_in_python(forward: str, is_right: bool) -> None:
+    result = _rewritten(REPORTED.format(forward=forward, between="pass"))
+    assert (result.after != result.before) is is_right, [each.reason for each in result.refused]

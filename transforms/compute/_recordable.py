@@ -56,8 +56,13 @@ _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn
 """Modules that run the layers that they are given; others of torch run layers of their own."""
 _WITHOUT_LOOPS = {"add_self_loops": "False", "cached": "True", "normalize": "False"}
 """Arguments of such layers with which they look for none, or only once."""
-_MAYBE_THERE = (cst.Name, cst.Attribute, cst.Subscript, cst.IfExp, cst.BooleanOperation)
-"""What may be another name for an object that was there before."""
+_MADE_ANEW = (
+    cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp, cst.Tuple, cst.BinaryOperation,
+)  # fmt: skip
+"""Expressions whose value no other name stands for yet."""
+_MAKERS = ("builtins.list", "builtins.dict", "builtins.set", "builtins.bytearray", "collections.", "copy.")
+_CHANGING = ("heapq.heap", "bisect.insort", "operator.setitem", "operator.i", "builtins.list.", "builtins.dict.")
+"""Functions that change the container which they are given first."""
 _SAME_ANSWER = frozenset({"builtins.isinstance", "builtins.hasattr", "torch.cuda.is_available"})
 """Functions that say the same in every round."""
 _KEEPING = frozenset({"append", "extend", "insert", "update", "add", "pop", "put", "write", "set_postfix", "clear"})
@@ -221,6 +226,10 @@ def _maybe_run_by(file: FileFacts, call: cst.Call) -> list[cst.FunctionDef]:
         held = file.value(func.value)
         if held.kind is Kind.UNKNOWN and held.present is None:
             return [each for cls in file.classes if (each := cls.methods.get(func.attr.value)) is not None]
+    made = [each.value for each in file.flow.of_name(func) if isinstance(each.value, cst.Call)]
+    makers = [each for call_of_maker in made for each in file.values.calls.reached(call_of_maker)]
+    if makers and isinstance(func, cst.Name) and file.value(func).kind is Kind.UNKNOWN:
+        return [each for maker in makers for each in find_all(maker.body, cst.FunctionDef)]
     value = file.value(func).when_used
     is_looped = value.kind is Kind.UNKNOWN and (
         isinstance(func, cst.Subscript) or any(each.binding is Binding.LOOPED for each in file.flow.of_name(func))
@@ -278,7 +287,21 @@ def _obstacle_at(
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
         if isinstance(target, cst.Subscript) and _is_number_kept(file, target, run):
             return Obstacle(target, f"`{file.code(target)}` is changed in Python")
+    grown = node.target if isinstance(node, cst.AugAssign) and isinstance(node.target, cst.Name) else None
+    if grown is not None and file.value(grown).kind is Kind.SEQUENCE and _outlives(file, grown, run):
+        return Obstacle(node, f"`{_short(file, node)}` changes a value in Python")
+    if isinstance(node, cst.Attribute) and node.attr.value == "param_groups":
+        return Obstacle(node, f"`{_short(file, node)}` is read in Python, which a replay would not see change")
+    if isinstance(node, cst.Attribute) and _is_handed_method(file, node) and _outlives(file, node.value, run):
+        return Obstacle(node, f"`{_short(file, node)}` changes a value in Python")
     return _obstacle_of_call(file, node, run) if isinstance(node, cst.Call) else None
+
+
+def _is_handed_method(file: FileFacts, node: cst.Attribute) -> bool:
+    """Whether a method that changes a container gets another name, or is given to a function: `add = seen.append`."""
+    parent = file.tree.parent(node)
+    is_other = isinstance(parent, (cst.Arg, cst.Assign)) and parent.value is node
+    return is_other and node.attr.value in _KEEPING and file.value(node.value).kind is Kind.SEQUENCE
 
 
 def _is_read_in_python(file: FileFacts, node: cst.CSTNode) -> bool:
@@ -345,6 +368,8 @@ def _obstacle_of_call(file: FileFacts, call: cst.Call, run: cst.FunctionDef | No
         return Obstacle(call, f"`{_short(file, call)}` would run only once")
     if name in _FROM_NUMBERS and not _is_empty(file, call):
         return Obstacle(call, f"`{_short(file, call)}` copies numbers from the host")
+    if name.startswith(_CHANGING) and call.args and _outlives(file, call.args[0].value, run):
+        return Obstacle(call, f"`{_short(file, call)}` changes a value in Python")
     value = file.value(call)
     if name.startswith("torch.") and value.is_tensor and value.device is Device.CPU:
         return Obstacle(call, f"`{_short(file, call)}` is computed on the CPU")
@@ -392,9 +417,23 @@ def _outlives(file: FileFacts, owner: cst.BaseExpression, run: cst.FunctionDef |
         and not isinstance(d.node, cst.Param)
         and loops <= set(file.tree.loops(d.node))
         and d.binding is not Binding.LOOPED
-        and not isinstance(d.value, _MAYBE_THERE)
+        and not d.path
+        and _is_made_anew(file, d.value)
         for d in file.flow.definitions(owner)
     )
+
+
+def _is_made_anew(file: FileFacts, value: cst.BaseExpression | None) -> bool:
+    """Whether an object is made where a name is bound to it, or by the function that is called there."""
+    if not isinstance(value, cst.Call):
+        return isinstance(value, _MADE_ANEW)
+    if (file.qualified(value) or "").startswith(_MAKERS) or file.values.calls.constructed(value) is not None:
+        return True
+    functions = list(file.values.calls.reached(value))
+    ends = [end.node for end in file.tracing.ends(value)] if functions else []
+    if ends and all(isinstance(each, _MADE_ANEW) and file.tree.function(each) in functions for each in ends):
+        return True
+    return not functions and runs_model(file, value)
 
 
 def _obstacle_of_own(file: FileFacts, node: cst.CSTNode) -> Obstacle | None:

@@ -18,6 +18,7 @@ from perfmod.transforms.compute._step_gradients import (
     beyond,
     border_of,
     require_apart,
+    require_no_steps_of_others,
     require_nothing_trained_elsewhere,
     require_zeroed,
 )
@@ -83,6 +84,7 @@ def recordable_step(file: FileFacts, loop: Round) -> RecordableStep:
     border = border_of(file, loop)
     found = parts(file, loop, border.core if border else core_lines(file, loop))
     require_nothing_trained_elsewhere(file, found)
+    require_no_steps_of_others(file, found, steps)
     require_still(file, found, step_place(file, found))
     outside = call_elsewhere(file, found.moved)
     if outside is not None:
@@ -108,7 +110,9 @@ def _settings(file: FileFacts, steps: Iterable[cst.Call]) -> tuple[Edit, ...]:
 def _step_of_branch(file: FileFacts, main: Parts, border: Border, branch: cst.If) -> RecordableStep | None:
     """What an `if` behind a step trains, as a step of its own; none where it cannot be recorded and stays as it is."""
     steps = [call for call in border.apart if file.tree.is_within(call, branch.body)]
-    lines = list(cst.ensure_type(branch.body, cst.IndentedBlock).body)
+    if not isinstance(branch.body, cst.IndentedBlock):
+        return None
+    lines = list(branch.body.body)
     calls = [call for call in core_calls(file, main.loop) if file.tree.is_within(call, branch)]
     if not steps or not all(is_every_round(file, branch, call) for call in calls):
         return None

@@ -170,6 +170,27 @@ def require_apart(file: FileFacts, found: Parts) -> None:
                         raise NotRecorded(use, f"`{definition.name}` may be trained through behind the step")
 
 
+def require_no_steps_of_others(file: FileFacts, found: Parts, steps: Sequence[cst.Call]) -> None:
+    """What a step adds to the gradients of an optimizer that steps apart from its loop must be gone when that does."""
+    for other in (each for each in file.tree.all(cst.Call) if calls_method(each, "step")):
+        if file.tree.is_within(other, found.loop) or file.value(owner(other)).when_used.kind is not Kind.OPTIMIZER:
+            continue
+        if any(_is_same_optimizer(file, each, other) for each in steps):
+            continue
+        around = file.tree.loops(other)[:1]
+        if not any(
+            _zeroes(file, each, other)
+            and file.tree.loops(each)[:1] == around
+            and file.tree.function(each) is file.tree.function(other)
+            and file.comes_before(each, other)
+            and not (file.comes_before(each, found.loop) and file.comes_before(found.loop, other))
+            for each in file.tree.all(cst.Call)
+            if calls_method(each, "zero_grad")
+        ):
+            why = "steps apart from the loop, with gradients that the step may leave"
+            raise NotRecorded(other, f"`{file.code(other.func)}` {why}")
+
+
 def _is_replay(file: FileFacts, call: cst.Call) -> bool:
     """Whether a call runs a step that is recorded already."""
     made = [each.value for each in file.flow.definitions(call.func)] if isinstance(call.func, cst.Name) else []

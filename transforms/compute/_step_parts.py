@@ -35,6 +35,7 @@ _MODES = frozenset({"train", "eval", "zero_grad", "parameters"})
 _MAKES = (cst.BinaryOperation, cst.Call)
 _UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
 _REPORTS = frozenset({"item", "detach", "append", "update", "size", "mean", "sum", "add_scalar"})
+_REPORTS_OF_TENSORS = _REPORTS - {"append", "update", "add_scalar", "size"}
 _CONTAINERS = frozenset(f"builtins.{name}" for name in ("dict", "list", "tuple", "set"))
 _OF_CONTAINERS = frozenset({"items", "keys", "get", "append", "extend", "update", "pop"})
 """Methods that no tensor has."""
@@ -234,7 +235,7 @@ def _stays_behind(
     if not is_sum and obstacle(file, line, brought) is None:
         return False
     is_among = any(_computes(file, each) for each in above[:-1])
-    return is_among and _only_reports(file, line, behind)
+    return is_among and _only_reports(file, line, above[:-1], behind)
 
 
 def _computes(file: FileFacts, line: cst.BaseStatement) -> bool:
@@ -294,7 +295,12 @@ def _only_zeroes(line: cst.BaseStatement) -> bool:
     )
 
 
-def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst.BaseStatement]) -> bool:
+def _only_reports(
+    file: FileFacts,
+    line: cst.BaseStatement,
+    above: Sequence[cst.BaseStatement],
+    behind: Sequence[cst.BaseStatement],
+) -> bool:
     """Whether a line can as well run behind some others: it reads tensors that they leave alone, for a report."""
     if not isinstance(line, cst.SimpleStatementLine):
         return False
@@ -302,6 +308,10 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
     if any(file.value(name).kind in STILL for name in read) or not all(map(_is_report(file), find_all(line, cst.Call))):
         return False
     own, later = _bound(file, [line]), _bound(file, behind)
+    if any(each.attr.value == "grad" for each in find_all(line, cst.Attribute)):
+        return False
+    if not all(name.value in own or _is_of_round(file, name, above) for name in read):
+        return False
     used = {name.value for each in behind for name in find_all(each, cst.Name)}
     objects = [name for name in read if file.value(name).kind is Kind.INSTANCE]
     if not all(_is_left_alone(file, name, behind) for name in objects):
@@ -313,6 +323,48 @@ def _only_reports(file: FileFacts, line: cst.BaseStatement, behind: Sequence[cst
         and later.isdisjoint(name.value for name in read)
         and not any(file.tree.is_within(change, each) for change in changes for each in behind)
     )
+
+
+def _is_of_round(file: FileFacts, name: cst.Name, above: Sequence[cst.BaseStatement]) -> bool:
+    """Whether a name, or the attribute that is read of it, is no tensor that the lines behind may know otherwise.
+
+    A parameter, a statistic of a layer or a running average has more names than one: only what the lines above have
+    computed is left alone by all that do not name it.
+    """
+    read: cst.BaseExpression = name
+    parent = file.tree.parent(name)
+    if file.value(name).kind is Kind.INSTANCE and isinstance(parent, cst.Attribute):
+        read, parent = parent, file.tree.parent(parent)
+    is_asked = isinstance(parent, cst.Attribute) and parent.attr.value in _REPORTS_OF_TENSORS
+    is_size = isinstance(parent, cst.Attribute) and parent.attr.value in ASKED - {"item", "tolist", "cpu"}
+    if is_size or (not file.value(read).is_tensor and not is_asked):
+        return True
+    if isinstance(read, cst.Attribute):
+        return any(file.code(each) == file.code(read) for line in above for each in outputs_of(file, line))
+    return all(_is_computed(file, each, above) for each in file.flow.definitions(name))
+
+
+def _is_computed(file: FileFacts, made: Definition, above: Sequence[cst.BaseStatement]) -> bool:
+    """Whether lines compute what a name stands for, in their own code or in functions that they run."""
+    if made.binding is Binding.LOOPED:
+        return True  # a batch, which nothing but its own lines know
+    if made.value is None or not any(file.tree.is_within(made.node, line) for line in above):
+        return False
+    moved = owner(made.value) if isinstance(made.value, cst.Call) and calls_method(made.value, *_MOVES) else None
+    if isinstance(moved, cst.Name):
+        return all(_is_computed(file, each, above) for each in file.flow.definitions(moved) if each is not made)
+    run = {function for line in above for function in reached(file, line)}
+    waiting = list(file.tracing.ends(made.value, tuple(None if step == -1 else step for step in made.path)))
+    for end in waiting:
+        if isinstance(end.node, cst.Call) and calls_method(end.node, *_MOVES):
+            waiting += file.tracing.ends(owner(end.node), end.path)
+        elif end.path[:1] == (None,):
+            continue
+        elif not isinstance(end.node, _MAKES) or not (
+            any(file.tree.is_within(end.node, line) for line in above) or file.tree.function(end.node) in run
+        ):
+            return False
+    return True
 
 
 def _is_left_alone(file: FileFacts, name: cst.Name, behind: Sequence[cst.BaseStatement]) -> bool:
@@ -555,8 +607,11 @@ def _require_kept_whole(file: FileFacts, name: cst.Name, uses: Sequence[cst.CSTN
         and each.attr.value not in (*ASKED, "data", "grad", "T")
         and not isinstance(file.tree.parent(each), cst.Call)
     ]
-    made = [each.value for each in file.flow.defined(name) if isinstance(each.value, cst.Call) and not each.path]
-    is_container = any(file.qualified(each) in _CONTAINERS for each in made)
+    values = [each.value for each in file.flow.defined(name) if each.value is not None and not each.path]
+    made = [each for each in values if isinstance(each, cst.Call)]
+    is_container = any(_is_size(file, each) for each in values) or any(
+        file.qualified(each) in _CONTAINERS for each in made
+    )
     filled = [each for each in parts if isinstance(each, cst.Attribute) and each.attr.value in _OF_CONTAINERS]
     if value.kind is not Kind.UNKNOWN or items or attributes or is_container or filled:
         raise NotRecorded(name, f"`{name.value}`, which other lines keep, may be no tensor")
