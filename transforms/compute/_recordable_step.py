@@ -97,8 +97,9 @@ def recordable_step(file: FileFacts, loop: Round) -> RecordableStep:
         return RecordableStep(found, tuple(steps), optimizers, _settings(file, steps))
     found = beyond(file, found, border)
     settings = _settings(file, border.steps)
-    branches = (_step_of_branch(file, found, border, branch) for branch in border.branches)
-    apart = tuple(each for each in branches if each is not None)
+    # Of several branches, one may leave gradients for the next, which a replay would not find.
+    branch = _step_of_branch(file, found, border, border.branches[0]) if len(border.branches) == 1 else None
+    apart = (branch,) if branch is not None else ()
     found = attrs.evolve(found, kept=kept_beyond(file, found, [each.parts for each in apart]))
     return RecordableStep(found, border.steps, optimizers, settings, apart)
 

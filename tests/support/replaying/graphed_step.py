@@ -59,14 +59,19 @@ class GraphedStep(written.GraphedStep):
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         inputs = [each.clone() if torch.is_tensor(each) else each for each in batch]
+        rates = [[group, group["lr"], torch.tensor(group["lr"])] for group in self._mirrored()]
         tape = TAPES.Tape(is_strict=True)
         try:
+            for group, _, rate in rates:
+                group["lr"] = rate
             with tape:
                 returned = self._detached(self.step(*inputs))
         finally:
+            for group, number, _ in rates:
+                group["lr"] = number
             tape.undo()
             torch.set_rng_state(drawn)
-        return TAPES.Graph(tape.calls), inputs, [], returned, []
+        return TAPES.Graph(tape.calls), inputs, rates, returned, []
 
 
 @atexit.register
