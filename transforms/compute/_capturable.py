@@ -6,7 +6,7 @@ import libcst as cst
 
 from perfmod.transforms.compute import _optimizers
 from perfmod.transforms.compute._scaled_steps import is_scaled, may_be_scaled, stepping
-from perfmod.transforms.compute._step_parts import NotRecorded
+from perfmod.transforms.compute._step_calls import NotRecorded
 from perfmod.transforms.facts.calls import argument, has_star
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.scalers import scaler_of_step

@@ -12,8 +12,10 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from perfmod.transforms.compute._recordable import OF_TENSORS, Round, reached, targets_of
-from perfmod.transforms.compute._step_parts import ASKED, STILL, NotRecorded, Parts, calls_method, owner
+from perfmod.transforms.compute._reached import OF_TENSORS, reached, targets_of
+from perfmod.transforms.compute._recordable import Round
+from perfmod.transforms.compute._step_calls import ASKED, STILL, NotRecorded, calls_method, owner
+from perfmod.transforms.compute._step_names import Parts
 from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts

@@ -10,8 +10,18 @@ from attrs import frozen
 
 from perfmod.transforms.compute._capturable import capturable_form
 from perfmod.transforms.compute._frozen_values import require_still
-from perfmod.transforms.compute._recordable import RECORDER, Round, obstacle_of_files
+from perfmod.transforms.compute._recordable import RECORDER, Round
+from perfmod.transforms.compute._recordable_files import obstacle_of_files
 from perfmod.transforms.compute._scaled_steps import call_elsewhere, stepping
+from perfmod.transforms.compute._step_calls import (
+    NotRecorded,
+    calls_method,
+    core_calls,
+    core_lines,
+    is_every_round,
+    optimizer_calls,
+    owner,
+)
 from perfmod.transforms.compute._step_edits import step_place
 from perfmod.transforms.compute._step_gradients import (
     Border,
@@ -22,18 +32,8 @@ from perfmod.transforms.compute._step_gradients import (
     require_nothing_trained_elsewhere,
     require_zeroed,
 )
-from perfmod.transforms.compute._step_parts import (
-    NotRecorded,
-    Parts,
-    calls_method,
-    core_calls,
-    core_lines,
-    is_every_round,
-    kept_beyond,
-    optimizer_calls,
-    owner,
-    parts,
-)
+from perfmod.transforms.compute._step_names import Parts, kept_beyond
+from perfmod.transforms.compute._step_parts import parts
 from perfmod.transforms.facts.accelerators import uses_accelerator
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted

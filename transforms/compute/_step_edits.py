@@ -9,7 +9,8 @@ import libcst as cst
 
 from perfmod.transforms.beside import Beside
 from perfmod.transforms.compute._recordable import Round
-from perfmod.transforms.compute._step_parts import NotRecorded, Parts, owner
+from perfmod.transforms.compute._step_calls import NotRecorded, owner
+from perfmod.transforms.compute._step_names import Parts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, parameters
 from perfmod.transforms.finding import Edit

@@ -20,12 +20,12 @@ import libcst as cst
 from attrs import frozen
 
 from perfmod.transforms.compute import _optimizers
-from perfmod.transforms.compute._recordable import RECORDER, Round, is_fixed, reached, targets_of
+from perfmod.transforms.compute._reached import reached, targets_of
+from perfmod.transforms.compute._recordable import RECORDER, Round, is_fixed
 from perfmod.transforms.compute._scaled_steps import stepping
-from perfmod.transforms.compute._step_parts import (
+from perfmod.transforms.compute._step_calls import (
     ASKED,
     NotRecorded,
-    Parts,
     calls_method,
     core_calls,
     is_every_round,
@@ -33,6 +33,7 @@ from perfmod.transforms.compute._step_parts import (
     owner,
     zeroing,
 )
+from perfmod.transforms.compute._step_names import Parts
 from perfmod.transforms.facts.calls import argument
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Definition, dotted

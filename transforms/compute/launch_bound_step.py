@@ -72,8 +72,8 @@ from perfmod.transforms.compute._optimizers import models
 from perfmod.transforms.compute._recordable import RECORDER, Round, draws
 from perfmod.transforms.compute._recordable_step import RecordableStep, is_recorded, recordable_step
 from perfmod.transforms.compute._scaled_steps import stepping
+from perfmod.transforms.compute._step_calls import NotRecorded, training_lines
 from perfmod.transforms.compute._step_edits import recorder_file, step_call, step_functions, step_name, step_place
-from perfmod.transforms.compute._step_parts import NotRecorded, training_lines
 from perfmod.transforms.compute.recorder import recorder
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import dotted
