@@ -15,8 +15,6 @@ from perfmod.transforms.compute._step_reports import computes, report_places
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.tree import find_all, walk, walk_scope
 
-_UNPACKING = (cst.Name, cst.Tuple, cst.Subscript, cst.Index, cst.SimpleString, cst.Integer)
-
 
 def parts(file: FileFacts, loop: Round, core: Sequence[int], branch: cst.If | None = None) -> Parts:
     """The lines of a loop, or of an `if` in it, that make a step; `core` are the places of those that it cannot do
