@@ -34,7 +34,8 @@ class GraphedStep:
     the step as it is. Each shape of the batch and each mode of the modules (train, eval) gets its own graph, up to
     `most`; what comes on top of that or too rarely, such as the short last batch, runs as it is. When a setting of an
     optimizer changes, the step is recorded anew; the learning rate of a fused or capturable optimizer may change at any
-    time. On the CPU, and where recording fails (there is one warning), all calls run the step as it is.
+    time. On the CPU all calls run the step as it is, and, with one warning, where other processes or devices take part
+    in it or recording fails.
     """
 
     stream = None  # one for all steps: gradients are added up on the stream on which they first were
