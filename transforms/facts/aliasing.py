@@ -312,8 +312,7 @@ class Aliasing:
             return [call.func.value]
         in_place = argument(call, "inplace")
         if name is None:
-            module = self._values.of(call.func)
-            made = module.call if module.kind is Kind.MODULE else None
+            made = self._first_layer(call.func)
             in_place = argument(made, "inplace") if made is not None else None
         is_named = name is not None and (
             name in _WRITES
@@ -322,6 +321,14 @@ class Aliasing:
         )
         is_in_place = in_place is not None and not is_false(in_place)
         return [call.args[0].value] if call.args and (is_named or is_in_place) else []
+
+    def _first_layer(self, module: cst.BaseExpression) -> cst.Call | None:
+        """The call that makes a module, or the first layer of what calls its layers one after the other."""
+        value = self._values.of(module)
+        made = value.call if value.kind is Kind.MODULE else None
+        if made is None or value.name != "torch.nn.Sequential" or not made.args or made.args[0].star:
+            return made
+        return self._first_layer(made.args[0].value)
 
     def _writes_itself(self, call: cst.Call) -> bool:
         """Whether a method writes into what it is called on: `x.add_(1)`, `array.fill(0)`."""
