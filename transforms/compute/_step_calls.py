@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from perfmod.transforms.compute._recordable import Obstacle, Round, is_fixed
 from perfmod.transforms.compute._scaled_steps import is_scaler_call, stepping
 from perfmod.transforms.facts.file import FileFacts
+from perfmod.transforms.facts.flow import Binding, Definition
+from perfmod.transforms.facts.tracing import End
 from perfmod.transforms.facts.tree import find_all, walk_scope
 from perfmod.transforms.facts.value import Kind
 
@@ -108,3 +110,16 @@ def zeroing(loop: Round) -> list[cst.Call]:
 def bound_names(file: FileFacts, lines: Sequence[cst.CSTNode]) -> set[str]:
     """The names that lines bind."""
     return {name.value for line in lines for name in find_all(line, cst.Name) if file.flow.defined(name)}
+
+
+def made_at(file: FileFacts, made: Definition) -> Iterator[End]:
+    """Where a tensor with a name is made, before it is moved or cast: on the device already, it is the same one."""
+    if made.value is None:
+        return
+    steps = tuple(None if step == -1 else step for step in made.path)
+    waiting = list(file.tracing.ends(made.value, (None, *steps) if made.binding is Binding.LOOPED else steps))
+    for end in waiting:
+        if isinstance(end.node, cst.Call) and calls_method(end.node, *MOVES):
+            waiting += file.tracing.ends(owner(end.node), end.path)
+        else:
+            yield end

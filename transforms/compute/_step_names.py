@@ -17,6 +17,7 @@ from perfmod.transforms.compute._step_calls import (
     NotRecorded,
     bound_names,
     calls_method,
+    made_at,
     owner,
 )
 from perfmod.transforms.facts.file import FileFacts
@@ -202,14 +203,10 @@ def _is_anew(file: FileFacts, made: Definition, line: cst.BaseStatement) -> bool
     if made.value is None:
         return False
     around = next(each for each in file.tree.ancestors(line) if isinstance(each, (cst.For, cst.While, cst.FunctionDef)))
-    steps = tuple(None if step == -1 else step for step in made.path)
-    waiting = list(file.tracing.ends(made.value, (None, *steps) if made.binding is Binding.LOOPED else steps))
-    for end in waiting:
-        if isinstance(end.node, cst.Call) and calls_method(end.node, *MOVES):
-            waiting += file.tracing.ends(owner(end.node), end.path)  # the same, where it lies on the device already
-        elif end.path[:1] == (None,) and file.value(end.node).kind is Kind.LOADER:
-            continue
-        elif end.path or not (isinstance(end.node, MAKES) and file.tree.is_within(end.node, around)):
+    for end in made_at(file, made):
+        is_batch = end.path[:1] == (None,) and file.value(end.node).kind is Kind.LOADER
+        is_made = not end.path and isinstance(end.node, MAKES) and file.tree.is_within(end.node, around)
+        if not (is_batch or is_made):
             return False
     return True
 

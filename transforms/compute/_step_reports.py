@@ -8,7 +8,7 @@ import libcst as cst
 
 from perfmod.transforms.compute._reached import OF_TENSORS, reached, targets_of
 from perfmod.transforms.compute._recordable import obstacle, outputs_of
-from perfmod.transforms.compute._step_calls import ASKED, MAKES, MOVES, STILL, bound_names, calls_method, owner
+from perfmod.transforms.compute._step_calls import ASKED, MAKES, MOVES, STILL, bound_names, calls_method, made_at, owner
 from perfmod.transforms.facts.classes import ClassFacts
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding, Definition, dotted
@@ -136,15 +136,9 @@ def _is_computed(file: FileFacts, made: Definition, above: Sequence[cst.BaseStat
     if isinstance(moved, cst.Name):
         return all(_is_computed(file, each, above) for each in file.flow.definitions(moved) if each is not made)
     run = {function for line in above for function in reached(file, line)}
-    waiting = list(file.tracing.ends(made.value, tuple(None if step == -1 else step for step in made.path)))
-    for end in waiting:
-        if isinstance(end.node, cst.Call) and calls_method(end.node, *MOVES):
-            waiting += file.tracing.ends(owner(end.node), end.path)
-        elif end.path[:1] == (None,):
-            continue
-        elif not isinstance(end.node, MAKES) or not (
-            any(file.tree.is_within(end.node, line) for line in above) or file.tree.function(end.node) in run
-        ):
+    for end in made_at(file, made):
+        is_here = any(file.tree.is_within(end.node, line) for line in above) or file.tree.function(end.node) in run
+        if end.path[:1] != (None,) and not (isinstance(end.node, MAKES) and is_here):
             return False
     return True
 
