@@ -189,8 +189,15 @@ def _is_stray(own: float, value: float, others: Sequence[float], *, is_close: bo
 
 
 def _beyond(value: float, seen: Sequence[float], floor: float) -> bool:
-    """Whether a figure lies further beyond those of all seeds, on either side, than another draw of them might."""
+    """Whether a figure lies further beyond those of all seeds, on either side, than another draw of them might.
+
+    What is above zero, as most losses are, varies in proportion: seeds that a loss falls by at different times are
+    factors apart.
+    """
     low, high = min(seen), max(seen)
+    if min(low, value) > 0.0:
+        share = (high / low) ** _BEYOND
+        return not min(low / share, low - floor) <= value <= max(high * share, high + floor)
     margin = max(_BEYOND * (high - low), floor)
     return not low - margin <= value <= high + margin
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.gaps import Gap
@@ -25,7 +25,7 @@ class Place:
     index: int
 
     @property
-    def column(self) -> tuple[int, int]:
+    def column(self) -> Column:
         """Figures of one column mean the same at different steps."""
         return self.optimizer, self.index
 
@@ -41,8 +41,26 @@ class Point:
     value: float
 
 
+@frozen
+class Usual:
+    """What figures of one column are like in several steps that do not follow from each other.
+
+    A figure of a single step is one number, and a few control runs may move one by almost nothing that they move by
+    much in the next step.
+
+    Attributes:
+        size: in the middle one of the steps.
+        spread: largest distances of the original's own runs, relative to the size of the figure.
+    """
+
+    size: float
+    spread: Spread
+
+
+Column: TypeAlias = tuple[int, int]
 Points: TypeAlias = tuple[Point, ...]
 Figures: TypeAlias = tuple[float, ...]
+_NONE: Final[Mapping[Column, Usual]] = {}
 
 
 def loss_points(trace: Trace) -> Points:
@@ -94,8 +112,31 @@ def of_first_steps(points: Points) -> Points:
     return tuple(point for point in points if point.place.step == 1)
 
 
+def usual_figures(steps: Sequence[Runs[Points]]) -> dict[Column, Usual]:
+    """What figures are like in all of these steps, by their columns."""
+    columns: dict[Column, list[tuple[float, Spread]]] = {}
+    for runs in steps:
+        places = [point.place for point in runs.original]
+        figures = _figures(runs)
+        for index, place in enumerate(places):
+            columns.setdefault(place.column, []).append((figures.original[index], _spread(figures, index)))
+    usual = {}
+    for column, found in columns.items():
+        size = _size(value for value, _ in found)
+        over = [spread.over(_scale(value, size) or 1.0) for value, spread in found]
+        widest = Spread(0.0, max(each.noise for each in over), max(each.control for each in over))
+        usual[column] = Usual(size, widest)
+    return usual
+
+
 def compare_curves(
-    name: str, what: str, runs: Runs[Points], tolerance: Tolerance, course: Course, later: float
+    name: str,
+    what: str,
+    runs: Runs[Points],
+    tolerance: Tolerance,
+    course: Course,
+    later: float,
+    usual: Mapping[Column, Usual] = _NONE,
 ) -> list[Check]:
     """One row: the point that is furthest off; the reason names the first. Nothing where nothing was recorded.
 
@@ -106,6 +147,7 @@ def compare_curves(
         tolerance: the limits.
         course: what earlier rows showed; told whether this one still repeats.
         later: relative difference that a unit switched over at its kink in an earlier step may make.
+        usual: what such figures are like in other steps.
     """
     places = [point.place for point in runs.original]
     if [point.place for point in runs.rewritten] != places:
@@ -114,16 +156,11 @@ def compare_curves(
         ]
     if not places:
         return []
-    figures = Runs(
-        runs.original,
-        runs.rewritten,
-        tuple(points for points in runs.repeats if len(points) == len(places)),
-        tuple(points for points in runs.perturbed if len(points) == len(places)),
-    ).map(lambda points: tuple(point.value for point in points))
+    figures = _figures(runs)
     broken = _patterns(name, what, places, figures)
     if broken is not None:
         return [broken]
-    gaps = _gaps(places, figures, tolerance, course, later)
+    gaps = _gaps(places, figures, tolerance, course, later, usual)
     worst = max(gaps, key=lambda gap: gap.excess)
     first = next((gap for gap in gaps if gap.excess > 1.0), worst)
     index = gaps.index(first)
@@ -133,23 +170,42 @@ def compare_curves(
     return [worst.check(name, tolerance, reason, "equal bits" if same else "")]
 
 
+def _figures(runs: Runs[Points]) -> Runs[Figures]:
+    """Without the repeats and perturbed runs that have other places."""
+    count = len(runs.original)
+    like = evolve(
+        runs,
+        repeats=tuple(points for points in runs.repeats if len(points) == count),
+        perturbed=tuple(points for points in runs.perturbed if len(points) == count),
+    )
+    return like.map(lambda points: tuple(point.value for point in points))
+
+
 def _gaps(
-    places: Sequence[Place], figures: Runs[Figures], tolerance: Tolerance, course: Course, later: float
+    places: Sequence[Place],
+    figures: Runs[Figures],
+    tolerance: Tolerance,
+    course: Course,
+    later: float,
+    usual: Mapping[Column, Usual],
 ) -> list[Gap[Place]]:
     spreads = [_spread(figures, index) for index in range(len(places))]
-    columns: dict[tuple[int, int], list[int]] = {}
+    columns: dict[Column, list[int]] = {}
     for index, place in enumerate(places):
         columns.setdefault(place.column, []).append(index)
     gaps = []
     for index, (place, spread) in enumerate(zip(places, spreads, strict=True)):
         column = columns[place.column]
         course.exact = course.exact and spread.noise == 0.0
-        scale = _size(figures.original[at] for at in column)
-        if math.isfinite(figures.original[index]):
-            scale = max(scale, abs(figures.original[index]))
+        known = usual.get(place.column)
+        size = known.size if known is not None else _size(figures.original[at] for at in column)
+        scale = _scale(figures.original[index], size)
         # The largest so far and one step ahead: differences grow exponentially, and one run may be ahead of another.
         near = [spreads[at] for at in column if places[at].step <= place.step + 1]
-        reach = Spread(spread.measured, max(one.noise for one in near), max(one.control for one in near))
+        noise, control = max(one.noise for one in near), max(one.control for one in near)
+        if known is not None:
+            noise, control = max(noise, known.spread.noise * scale), max(control, known.spread.control * scale)
+        reach = Spread(spread.measured, noise, control)
         rounded = tolerance.factor * course.stretch * tolerance.base(reach)
         allowed, bent = rounded + tolerance.floor * scale, 0.0
         if place.step > 1 and later > tolerance.floor:
@@ -168,6 +224,11 @@ def _spread(figures: Runs[Figures], index: int) -> Spread:
         return distance if math.isfinite(distance) else 0.0
 
     return figures.measure(between)
+
+
+def _scale(value: float, size: float) -> float:
+    """What a difference is relative to, at a figure of a column of that size."""
+    return max(size, abs(value)) if math.isfinite(value) else size
 
 
 def _size(column: Iterable[float]) -> float:

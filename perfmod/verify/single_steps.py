@@ -15,6 +15,7 @@ from typing import Final
 
 from attrs import evolve, frozen
 
+from perfmod.verify.curves import loss_points, usual_figures
 from perfmod.verify.evidence import Check, Verdict
 from perfmod.verify.runs import Runs
 from perfmod.verify.tolerances import Tolerance
@@ -51,23 +52,29 @@ def compare_single_steps(runs: Runs[Trace], double: Trace | None, tolerance: Tol
         return [Check(NAME, Verdict.INCONCLUSIVE, reason=reason)]
     found: dict[str, list[Check]] = {}
     factors: list[Runs[_Along]] = []
-    for step in handed:
-        alone = Runs(
-            runs.original.single(step + 1),
-            runs.rewritten.single(step + 1),
-            tuple(each.single(step + 1) for each in runs.repeats if step in each.handed),
-            tuple(each.single(step + 1) for each in runs.perturbed if step in each.handed),
-        )
+    singles = {step: _single(runs, step) for step in handed}
+    losses = usual_figures([alone.map(loss_points) for alone in singles.values()])
+    for step, alone in singles.items():
         other = _other_start(alone)
         if other is not None:
             reason = f"the state of the original after step {step} was not taken over: {other} differs"
             return [Check(NAME, Verdict.INCONCLUSIVE, reason=reason)]
         truth = double.single(step + 1) if double is not None and step in double.handed else None
-        for check in compare_single(alone, truth, tolerance):
+        for check in compare_single(alone, truth, tolerance, losses):
             found.setdefault(check.name, []).append(evolve(check, reason=f"{check.reason}, in step {step + 1}"))
         factors += _factors(alone)
     rows = [_row(name, checks) for name, checks in found.items()]
     return rows + _common_factor(factors, tolerance)
+
+
+def _single(runs: Runs[Trace], step: int) -> Runs[Trace]:
+    """The step that began with the state after that one, of the runs that took it over."""
+    return Runs(
+        runs.original.single(step + 1),
+        runs.rewritten.single(step + 1),
+        tuple(each.single(step + 1) for each in runs.repeats if step in each.handed),
+        tuple(each.single(step + 1) for each in runs.perturbed if step in each.handed),
+    )
 
 
 @frozen

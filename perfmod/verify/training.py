@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from attrs import evolve
 
 from perfmod.verify.curves import (
+    Column,
+    Usual,
     compare_curves,
     gradient_norms,
     lacks_gradients,
@@ -61,14 +64,22 @@ def compare_later_steps(runs: Runs[Trace], tolerance: Tolerance, course: Course)
     return checks + _compare_copies(runs, tolerance.grown(), course)
 
 
-def compare_single(runs: Runs[Trace], double: Trace | None, tolerance: Tolerance) -> list[Check]:
+def compare_single(
+    runs: Runs[Trace], double: Trace | None, tolerance: Tolerance, losses: Mapping[Column, Usual]
+) -> list[Check]:
     """The rows of traces that consist of one step each, in a training that has begun long before.
 
     There is none of the gradients where a side has replayed the step and does not hold them any more; the limits of
     what is behind them are the same.
+
+    Args:
+        runs: of one step.
+        double: the original's in float64.
+        tolerance: the limits.
+        losses: what they are like in all steps that are compared alone.
     """
     course = Course()
-    checks = compare_curves("losses", "loss", runs.map(loss_points), _of_sums(tolerance), course, 0.0)
+    checks = compare_curves("losses", "loss", runs.map(loss_points), _of_sums(tolerance), course, 0.0, losses)
     if not lacks_gradients(runs):
         checks += _compare_gradients(runs, double, tolerance, course, "gradients")
     elif not lacks_gradients(evolve(runs, rewritten=runs.original)):

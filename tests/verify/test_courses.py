@@ -84,6 +84,18 @@ def test_one_part_may_lie_beyond_all_seeds_where_noise_explains_it(noise: float,
     assert (losses.verdict is Verdict.PROVEN) is is_proven, losses
 
 
+@pytest.mark.parametrize(("factor", "verdict"), [(1.4, Verdict.PROVEN), (3.0, Verdict.REFUTED), (0.2, Verdict.REFUTED)])
+def test_losses_that_fall_far_vary_in_proportion(factor: float, verdict: Verdict) -> None:
+    def fallen(by: float) -> Trace:
+        return course(change=lambda step, loss: by * loss * 0.9**step)
+
+    runs = Runs(fallen(1.0), fallen(factor), (fallen(1.0),), (fallen(1.2), fallen(0.8)))
+    tolerance = tolerance_for(Numerics.PRECISION, runs.original, runs.rewritten, blind=False)
+    rows = compare_courses(runs, [fallen(0.4), fallen(0.6), fallen(0.9)], tolerance)
+    (losses,) = [row for row in rows if row.name.startswith("losses")]
+    assert losses.verdict is verdict, losses
+
+
 def test_a_difference_is_not_refuted_without_seeds() -> None:
     rows = judged(course(change=lambda _, loss: 2.0 * loss), seeds=())
     assert rows["losses"].verdict is Verdict.INCONCLUSIVE

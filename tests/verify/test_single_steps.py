@@ -15,7 +15,7 @@ from perfmod.transforms.finding import Numerics
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.judging import Controls, judge
 from perfmod.verify.single_steps import draw_steps
-from perfmod.verify.trace import Step, Trace
+from perfmod.verify.trace import Backward, Step, Trace
 
 HANDED = (2, 5, 6, 9)
 
@@ -74,6 +74,25 @@ def test_a_loss_that_is_off_by_little_from_the_second_step_on(optimizer: str) ->
     assert singles(equality)["losses"].reason.startswith(
         f"loss first differs at step 3: {now:.7g} against {was:.7g}, off by 2.0e-03 (allowed "
     )
+
+
+def _off(other: Trace, *by: float) -> Trace:
+    """With losses that are off by a share in those steps that are compared alone."""
+    shares = dict(zip(HANDED, by, strict=True))
+    events = [
+        evolve(event, losses=tuple(loss * (1.0 + shares[event.step]) for loss in event.losses))
+        if isinstance(event, Backward) and event.step in shares
+        else event
+        for event in other.events
+    ]
+    return evolve(other, events=tuple(events))
+
+
+@pytest.mark.parametrize(("by", "verdict"), [(4e-4, Verdict.PROVEN), (2e-3, Verdict.REFUTED)])
+def test_noise_that_moves_a_loss_by_nothing_in_one_step_moves_it_in_others(by: float, verdict: Verdict) -> None:
+    noisy = tuple(_off(trained(noise_seed=seed), 2e-4, 1e-8, -3e-4, 1e-4) for seed in (1, 2))
+    equality = judge(trained(), _off(trained(), 0.0, by, 0.0, 0.0), Controls((trained(),), noisy), Numerics.PRECISION)
+    assert singles(equality)["losses"].verdict is verdict
 
 
 def _decayed(step: int, model: nn.Module) -> None:
