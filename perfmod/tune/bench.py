@@ -11,7 +11,7 @@ from attrs import define, field
 
 from perfmod.tune.search import Trial
 from perfmod.tune.space import Space
-from perfmod.tune.stack import COMPILE, Stack
+from perfmod.tune.stack import COMPILE, RECORDED, Stack
 from perfmod.verify.attribution import StackJudge
 from perfmod.verify.proving import Prover
 from perfmod.verify.running import Ran
@@ -104,6 +104,8 @@ def _trial(stack: Stack, at_hand: bool, original: Ran, ran: Ran) -> Trial:
     recompiled = record["recompiled_in_window"]
     if recompiled:
         return Trial(stack, at_hand, reason=f"compiles again and again: {recompiled} times while it was timed")
+    if RECORDED in stack.codes and record["not_recorded"]:
+        return Trial(stack, at_hand, reason=f"the step was not recorded: {record['not_recorded']}")
     return Trial(
         stack,
         at_hand,

@@ -71,15 +71,19 @@ class Stepper:
         self.step, self.optimizers, self.held, self.warmup = step, list(optimizers), list(held), warmup
         self.calls, self.graphs, self.replayed = {}, {}, 0
         self.is_recording = False
+        self.problem = None
 
     def __call__(self, *batch):
         kind = self._kind(batch)
         self.calls[kind] = self.calls.get(kind, 0) + 1
-        if self.calls[kind] <= self.warmup:
+        if self.problem or self.calls[kind] <= self.warmup:
             return self._as_it_is(batch)
         if kind not in self.graphs:
             self.graphs[kind] = self._record(batch)
         return self._replay(batch, *self.graphs[kind])
+
+    def _give_up(self, problem):
+        self.problem = problem
 
     def _as_it_is(self, batch):
         return self.step(*batch).detach()

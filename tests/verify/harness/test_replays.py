@@ -257,21 +257,23 @@ def step(x, y):
         model[0].weight.clamp_(-0.1, 0.1)
     return loss
 """
-GIVEN_UP = "Stepper.__call__ = lambda self, *batch: self._as_it_is(batch)\n"
+NEVER = "Stepper.__call__ = lambda self, *batch: self._as_it_is(batch)\n"
+GIVEN_UP = "\nrecorder._give_up('it waits for the device')"
 
 
 @pytest.mark.parametrize(
-    ("before", "behind", "reason"),
+    ("before", "made", "reason"),
     [
-        (SEVERAL, "", "goes on behind the step of an optimizer"),
-        (CLIPPED, "", "goes on behind the step of an optimizer"),
-        ("", GIVEN_UP, "no step was replayed"),
+        (SEVERAL, MADE, "goes on behind the step of an optimizer"),
+        (CLIPPED, MADE, "goes on behind the step of an optimizer"),
+        ("", NEVER + MADE, "no step was replayed in the steps that were compared"),
+        ("", MADE + GIVEN_UP, "no step was replayed in the steps that were compared: it waits for the device"),
     ],
-    ids=["several optimizers", "clipped weights", "given up"],
+    ids=["several optimizers", "clipped weights", "never recorded", "given up"],
 )
-def test_what_is_not_seen_of_replays_is_said(before: str, behind: str, reason: str) -> None:
+def test_what_is_not_seen_of_replays_is_said(before: str, made: str, reason: str) -> None:
     seen = trace(before, handed=())
-    replayed = trace(before + IMPORT + behind + MADE, handed=())
+    replayed = trace(before + IMPORT + made, handed=())
     equality = judge(seen, replayed, Controls((trace(before, handed=()),)), Numerics.BITWISE)
     assert (equality.verdict, reason in equality.reason) == (Verdict.INCONCLUSIVE, True), equality.reason
 
@@ -297,3 +299,6 @@ def test_replays_are_timed(tmp_path: Path) -> None:
     assert record["window_steps"] >= 10
     assert record["window_steps"] + record["warmup_steps"] == plain["window_steps"] + plain["warmup_steps"] == 30
     assert plain["ended"] == "exit"
+    assert record["not_recorded"] == plain["not_recorded"] == ""
+    given_up = run(tmp_path / "given up", IMPORT + MADE + GIVEN_UP, Mode.TIMING, **settings).record
+    assert given_up["not_recorded"] == "it waits for the device"

@@ -27,7 +27,7 @@ from .naming import Names
 from .observer import CLOCK, Observer
 from .outputs import Outputs
 from .readout import Readout
-from .replays import Held
+from .replays import Held, not_recorded
 from .sampling import Sampling
 from .shelf import Shelf
 from .snapshots import Snapshots, gradients, tensors_of
@@ -379,7 +379,8 @@ class Recorder(Observer):
         if self._goes_on:
             return "a replay goes on behind the step of an optimizer, and what that step left was not seen"
         if self._might_replay and not self._replays:
-            return "no step was replayed in the steps that were compared"
+            problem = not_recorded()
+            return "no step was replayed in the steps that were compared" + (f": {problem}" if problem else "")
         return ""
 
     def _counts(self) -> dict[str, Any]:

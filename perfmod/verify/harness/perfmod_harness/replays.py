@@ -3,7 +3,7 @@
 A recorder is the class that perfmod's rule launch-bound-step writes into a file beside the script, or one made like
 it: `_record(batch)` runs the step once, while it is recorded, and returns the graph and what belongs to it;
 `_replay(batch, graph, ...)` copies a batch into the places of the recorded one, and replays. `_as_it_is(batch)`, if
-there is one, runs the step otherwise.
+there is one, runs the step otherwise, and `_give_up(problem)` is called where the step cannot be recorded.
 
 What the step does while it is recorded does not count, for nothing is computed. It is noted instead what is to be
 looked at after each replay: the tensors stay where the graph has them, and are looked at there.
@@ -48,8 +48,19 @@ class Recording(Protocol):
 
 recorders: list[type] = []
 """The classes met so far."""
+_problems: list[str] = []
+"""Why recorders have given up; the script goes on without them."""
 preparations: list[Action] = []
 """What is to be done before each replay of the graph that is being recorded, in order."""
+
+
+def not_recorded() -> str:
+    """Why no step of the script could be recorded; empty where one was, or where nothing has failed so far."""
+    return "" if _Graphs.made else next(iter(_problems), "")
+
+
+class _Graphs:
+    made = 0
 
 
 def begin(watch: Recording) -> None:
@@ -59,6 +70,7 @@ def begin(watch: Recording) -> None:
         preparations.clear()
         with watch.recording() as actions:
             made = call(recorder, *args, **kwargs)
+        _Graphs.made += 1
         setattr(made[0], _ACTIONS, tuple(actions))
         setattr(made[0], _PREPARATIONS, tuple(preparations))
         return made
@@ -76,14 +88,19 @@ def begin(watch: Recording) -> None:
         watch.not_replayed()
         return call(recorder, *args, **kwargs)
 
+    def give_up(call: Callable[..., Any], recorder: Any, problem: Any) -> Any:
+        _problems.append(str(problem))
+        return call(recorder, problem)
+
     def met(module: ModuleType) -> None:
         for kind in list(vars(module).values()):
             if inspect.isclass(kind) and all(inspect.isfunction(vars(kind).get(name)) for name in _METHODS):
                 recorders.append(kind)
                 patching.around(kind, "_record", record)
                 patching.around(kind, "_replay", replay)
-                if hasattr(kind, "_as_it_is"):
-                    patching.around(kind, "_as_it_is", run)
+                for name, instead in (("_as_it_is", run), ("_give_up", give_up)):
+                    if hasattr(kind, name):
+                        patching.around(kind, name, instead)
 
     after_import.call_each(lambda name: _FILE.fullmatch(name) is not None, met)
 

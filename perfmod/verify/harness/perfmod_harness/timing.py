@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Callable, NamedTuple
 import torch
 from torch.utils import data
 
-from . import at_hand, compilations, process
+from . import at_hand, compilations, process, replays
 from .clocks import DeviceClock, HostClock
 from .observer import Observer
 from .step_watch import StepWatch, uses_device
@@ -140,6 +140,7 @@ class Timing(Observer):
             "first_step_seconds": self._first_step_seconds,
             "compile_seconds": self._compiled.seconds,
             "recompiled_in_window": sum(window.compiled for window in windows),
+            "not_recorded": replays.not_recorded(),
             "peak_allocated_mib": torch.cuda.max_memory_allocated() / _MIB if on_device else None,
             "peak_reserved_mib": torch.cuda.max_memory_reserved() / _MIB if on_device else None,
         }, array("d")
