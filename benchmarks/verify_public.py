@@ -1,7 +1,8 @@
 """`perfmod verify` on public training scripts, unmodified, fed with generated data.
 
     python benchmarks/verify_public.py --sources DIR [--json FILE] [--reports DIR] [--only NAME ...]
-                                       [--device cuda|cpu] [--gpus 0,1,2,3] [--quick] [--python PY] [--apply]
+                                       [--device cuda|cpu] [--gpus 0,1,2,3] [--quick] [--python PY]
+                                       [--apply] [--select CODES]
 
 The scripts are pinned in `public_scripts.toml` and are no part of this repository. DIR holds each of their
 repositories as `DIR/<owner>/<name>`, at the commit that the manifest names:
@@ -14,7 +15,7 @@ folder, `generated_data.py` puts the data where the script looks for it, and `pe
 several GPUs, one script at a time runs on each, with an equal share of the processors.
 
 With `--apply` it is `perfmod apply --verify` that runs: it proposes all that a run can prove, and writes what is
-proven; the row says what became of which finding.
+proven; the row says what became of which finding. `--select` names other rules than those that it writes by default.
 
 FILE gets one row per script: verdict, ratio of the step times with its interval, implicit synchronisations per step
 before and after, rules, reason. It is written after every script; rows of scripts that this run leaves out are kept.
@@ -110,6 +111,7 @@ class Settings:
     timeout: float
     reports: Path | None
     applies: bool
+    select: str | None
 
 
 def scripts(manifest: Path = MANIFEST) -> list[PublicScript]:
@@ -152,6 +154,7 @@ def verify(script: PublicScript, settings: Settings, gpu: str | None) -> dict[st
         options = ["--device", settings.device, "--python", settings.python, "--timeout", str(settings.timeout)]
         options += ["--quick"] if settings.quick else []
         options += [] if settings.applies else script.options
+        options += ["--select", settings.select] if settings.select else []
         ran = run_verify(path, options, script.arguments, reports.resolve(), gpu, applies=settings.applies)
     row |= {"exit_code": ran.exit_code, "seconds": round(time.perf_counter() - prepared, 1)}
     if ran.evidence is None:
@@ -255,12 +258,20 @@ def main() -> int:
     parser.add_argument("--gpus", help="numbers of the GPUs to spread the scripts over, as 0,1,2,3")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, and no rows per rule")
     parser.add_argument("--apply", action="store_true", help="run `apply --verify` instead of `verify`")
+    parser.add_argument("--select", metavar="CODES", help="the rules that `--apply` proposes, as PM1,PM314")
     parser.add_argument("--timeout", type=float, default=300.0, help="seconds after which a single run is ended")
     parser.add_argument("--python", default=sys.executable, help="the interpreter that runs the scripts")
     args = parser.parse_args()
 
     settings = Settings(
-        args.sources.resolve(), args.device, args.python, args.quick, args.timeout, args.reports, args.apply
+        args.sources.resolve(),
+        args.device,
+        args.python,
+        args.quick,
+        args.timeout,
+        args.reports,
+        args.apply,
+        args.select,
     )
     chosen = [script for script in scripts() if args.only is None or script.name in args.only]
     results = Results(args.json, [script.name for script in scripts()])
