@@ -1,9 +1,10 @@
-"""Lists and dictionaries that were there before a step, by whatever name it knows them."""
+"""Lists and dictionaries that a step knows: which of them were there before, and where they get other items."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from perfmod.transforms.facts import data_api
 from perfmod.transforms.facts.file import FileFacts
 from perfmod.transforms.facts.flow import Binding
 from perfmod.transforms.facts.rounds import runs_model
@@ -44,3 +45,12 @@ def _is_made_anew(file: FileFacts, value: cst.BaseExpression | None) -> bool:
     if ends and all(isinstance(each, _MADE_ANEW) and file.tree.function(each) in functions for each in ends):
         return True
     return not functions and runs_model(file, value)
+
+
+def fills(file: FileFacts, container: cst.CSTNode) -> bool:
+    """Whether a list, a dictionary or a set gets other items at a read of it."""
+    method = file.tree.parent(container)
+    if not isinstance(method, cst.Attribute) or method.attr.value not in data_api.MUTATORS:
+        return False
+    call = file.tree.parent(method)
+    return method.value is container and isinstance(call, cst.Call) and call.func is method
