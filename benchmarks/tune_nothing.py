@@ -6,8 +6,8 @@
 of it has an effect on how long a step takes. With `--jobs`, searches go on beside each other and disturb each other's
 times, which is harder than what a user has. Then the last search is called once more, with its journal.
 
-FILE gets a row for each search: what was chosen, if anything, what that was said to bring, and the seconds it took. The
-exit code is 1 where anything was chosen. Needs CUDA.
+FILE gets a row for each search, as soon as it has ended: what was chosen, if anything, what that was said to bring, and
+the seconds it took. The exit code is 1 where anything was chosen. Needs CUDA.
 """
 
 from __future__ import annotations
@@ -60,6 +60,16 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     args = parser.parse_args()
 
+    rows: list[dict[str, Any]] = []
+
+    def told(which: str, row: dict[str, Any]) -> None:
+        what = row["reason"] or (f"{row['best']}, {row['ratio']:.2f}x" if row["best"] else "nothing")
+        print(f"{which}: {what} ({row['seconds']} s)", flush=True)
+        if args.json is not None:
+            result = {"schema": 1, "perfmod_commit": revision(), "jobs": args.jobs, "searches": rows}
+            result |= {"again": row} if which == "again" else {}
+            args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch).resolve() / str(number) for number in range(args.searches)]
         for folder in folders:
@@ -67,14 +77,11 @@ def main() -> int:
             (folder / "pyproject.toml").touch()
             shutil.copy(SCRIPT, folder / "train.py")
         with ThreadPoolExecutor(args.jobs) as pool:
-            rows = list(pool.map(lambda folder: searched(folder, args.budget, args.python), folders))
+            for row in pool.map(lambda folder: searched(folder, args.budget, args.python), folders):
+                rows.append(row)
+                told(str(len(rows)), row)
         again = searched(folders[-1], args.budget, args.python)
-    for number, row in enumerate([*rows, again]):
-        what = row["reason"] or (f"{row['best']}, {row['ratio']:.2f}x" if row["best"] else "nothing")
-        print(f"{'again' if number == len(rows) else number}: {what} ({row['seconds']} s)")
-    if args.json is not None:
-        result = {"schema": 1, "perfmod_commit": revision(), "jobs": args.jobs, "searches": rows, "again": again}
-        args.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        told("again", again)
     return 1 if any(row["best"] or row["reason"] for row in [*rows, again]) else 0
 
 
