@@ -48,19 +48,15 @@ class Recording(Protocol):
 
 recorders: list[type] = []
 """The classes met so far."""
-_problems: list[str] = []
-"""Why recorders have given up; the script goes on without them."""
+_outcomes: list[str] = []
+"""Of attempts to record a step: why the recorder gave up; empty where there is a graph."""
 preparations: list[Action] = []
 """What is to be done before each replay of the graph that is being recorded, in order."""
 
 
 def not_recorded() -> str:
     """Why no step of the script could be recorded; empty where one was, or where nothing has failed so far."""
-    return "" if _Graphs.made else next(iter(_problems), "")
-
-
-class _Graphs:
-    made = 0
+    return "" if "" in _outcomes else next(iter(_outcomes), "")
 
 
 def begin(watch: Recording) -> None:
@@ -70,7 +66,7 @@ def begin(watch: Recording) -> None:
         preparations.clear()
         with watch.recording() as actions:
             made = call(recorder, *args, **kwargs)
-        _Graphs.made += 1
+        _outcomes.append("")
         setattr(made[0], _ACTIONS, tuple(actions))
         setattr(made[0], _PREPARATIONS, tuple(preparations))
         return made
@@ -89,7 +85,7 @@ def begin(watch: Recording) -> None:
         return call(recorder, *args, **kwargs)
 
     def give_up(call: Callable[..., Any], recorder: Any, problem: Any) -> Any:
-        _problems.append(str(problem))
+        _outcomes.append(str(problem))
         return call(recorder, problem)
 
     def met(module: ModuleType) -> None:
