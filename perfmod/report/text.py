@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,7 +128,7 @@ def render_summary(
         for flag, count in report.flags(state).items():
             called = counted(count, noun) if state is State.QUESTION else f"{count} {noun}"
             does = answer.format("it" if count == 1 else "them")
-            _print(console, (called, _STYLES[state]), f": `{command} {flag}` {does}", is_wrapped=False)
+            _print(console, (called, _STYLES[state]), f": `{_with(command, flag)}` {does}", is_wrapped=False)
             listed += count
     advice = findings[State.ADVICE.value]
     if advice:
@@ -150,6 +152,16 @@ def render_summary(
         _print(console, (f"{counted(apart, 'file')} analysed in part", "yellow"), told)
     if troubles:
         _print(console, ", ".join(f"{counted(files[each.value], 'file')} {each.value}" for each in troubles))
+
+
+def _with(command: str, flag: str) -> str:
+    """A command with what has to be added to it; a rule that it names already is not named again."""
+    given = shlex.split(command)
+    chosen = [codes for option, codes in pairwise(given) if option in ("--select", "--extend-select")]
+    named = {code for codes in chosen for code in codes.split(",")}
+    added = shlex.split(flag)
+    again = [at for at, option in enumerate(added[:-1]) if option == "--extend-select" and added[at + 1] in named]
+    return shlex.join([*given, *(word for at, word in enumerate(added) if at not in again and at - 1 not in again)])
 
 
 def render_notes(notes: Iterable[str], console: Console) -> None:

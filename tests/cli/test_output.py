@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -153,6 +154,20 @@ def test_commands_keep_what_was_given(write: Write, perfmod: Run) -> None:
     )
     ran = perfmod("check", "train.py", *given)
     assert f"1 open question: `perfmod apply train.py {' '.join(given)} --unsafe` answers it" in ran.err
+
+
+def test_a_rule_that_is_selected_is_not_named_again(tmp_path: Path) -> None:
+    """One that waits for an answer as well."""
+    pictures = Path(__file__).parents[2] / "golden" / "data-set-in-host-memory" / "pictures.in.py"
+    shutil.copy(pictures, tmp_path / "train.py")
+    command = [forked_python.perfmod(), "-m", "perfmod", "apply", "train.py", "--dry-run"]
+    for given, said in (
+        (["--select", "PM315"], "--select PM315 --unsafe"),
+        (["--select", "PM1,PM315"], "--select PM1,PM315 --unsafe"),
+        (["--select", "PM3"], "--select PM3 --extend-select PM315 --unsafe"),
+    ):
+        ran = subprocess.run([*command, *given], cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert f"1 on request: `perfmod apply train.py {said}` applies it" in ran.stderr
 
 
 def test_one_place_has_one_outcome(write: Write, perfmod: Run, monkeypatch: pytest.MonkeyPatch) -> None:
