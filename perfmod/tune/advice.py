@@ -33,6 +33,15 @@ def of_chosen_batch(own: int, chosen: int, original_ms: float, ms: float) -> str
     )
 
 
+def of_waits(step_ms: float, loader_ms: float) -> Iterator[str]:
+    """How long the script waits for batches, where nothing faster is proven; milliseconds of a step."""
+    if step_ms >= _MATTERS * (step_ms - loader_ms):
+        yield (
+            f"as written, {milliseconds(loader_ms)} of a step's {milliseconds(step_ms)} pass in waiting for batches:"
+            f" data that is prepared beforehand, or kept in memory, would save up to {percent(loader_ms / step_ms)}"
+        )
+
+
 def of_switches(code: bytes, arguments: Sequence[str]) -> Iterator[str]:
     """What a script could be told: it compiles its model itself, but not in this call."""
     for each in switches(code):

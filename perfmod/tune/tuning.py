@@ -23,7 +23,7 @@ from perfmod.roots import from_here, shown
 from perfmod.transforms.finding import Numerics, Place
 from perfmod.transforms.policy import HalfType
 from perfmod.tune import sizes
-from perfmod.tune.advice import advice, of_chosen_batch, of_switches
+from perfmod.tune.advice import advice, of_chosen_batch, of_switches, of_waits
 from perfmod.tune.bench import Bench
 from perfmod.tune.cards import seats
 from perfmod.tune.journal import Journal, Premises, Proof, digest
@@ -344,6 +344,7 @@ class _Tuner:
             advice=(
                 *self._of_chosen_batch(profile, stack),
                 *advice(search.trials, stack, without_feeding, batches),
+                *(of_waits(profile.step_ms, profile.loader_ms) if stack == Stack() else ()),
                 *of_switches(self.request.script.read_bytes(), self.request.arguments),
             ),
         )

@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 from breakdowns import PROFILE
 
 from perfmod.profile.breakdown import Loader
-from perfmod.tune.advice import advice, of_chosen_batch, of_switches
+from perfmod.tune.advice import advice, of_chosen_batch, of_switches, of_waits
 from perfmod.tune.result import Batch
 from perfmod.tune.search import Trial
 from perfmod.tune.sizes import measured, usual_size
@@ -47,6 +47,13 @@ def test_larger_batches(batches: tuple[Batch, ...], said: str | None) -> None:
 def test_the_loader(at_hand: float | None, with_loader: float, said: list[str]) -> None:
     trials = {(LEAN, True): Trial(LEAN, True, at_hand, 9.0), (BEST, False): Trial(BEST, False, with_loader, 9.0)}
     assert [line.partition(":")[0] for line in advice(trials, BEST, LEAN, ())] == said
+
+
+def test_a_loader_that_is_waited_for_as_written() -> None:
+    (line,) = of_waits(54.0, 36.8)
+    assert line.startswith("as written, 36.80 ms of a step's 54.00 ms pass in waiting for batches: data that is ")
+    assert line.endswith(" would save up to 68 %")
+    assert not [*of_waits(54.0, 4.0)]
 
 
 def test_a_batch_size_that_was_asked_for() -> None:
