@@ -174,6 +174,8 @@ def render_markdown(found: Tuning) -> str:
         faster = gain(offer) if offer.verdict == Verdict.PROVEN.value else ""
         said = offer.verdict if offer.verdict in ("", Verdict.PROVEN.value) else f"{offer.verdict}: {offer.reason}"
         lines.append(f"| {offer.means} | {offer.stack or 'nothing faster'} | {faster} | {step} | {said} |")
+    told = [f"> {note[:1].upper()}{note[1:]}." for note in notes(found)]
+    lines += ["", *told] if told else []
     lines += ["", "<details><summary>What was tried</summary>", ""]
     lines += [f"- {tried(row)}" for row in ordered(found.rows)]
     lines += ["", "</details>", ""]

@@ -38,6 +38,8 @@ def test_lines_for_a_terminal() -> None:
 ])  # fmt: skip
 def test_what_is_not_the_whole_search_is_told(found: Tuning, said: str) -> None:
     assert any(said in line for line in lines(found))
+    if not found.resumed:
+        assert said.removeprefix("note: i") in render_markdown(found)
 
 
 def test_nothing_to_find() -> None:
