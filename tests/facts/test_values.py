@@ -386,6 +386,16 @@ PROGRAMS = {
         ["module", "module", "unknown"]),
     "detector": ("import torchvision\nmodel = torchvision.models.detection.fasterrcnn_resnet50_fpn()\nuse(model(x))",
         ["unknown"]),
+    "pairs that are not all alike": (("from torch import nn, optim\ndef build(sgd, net):\n    if sgd:\n"
+          "        return net.cuda(), optim.SGD(net.parameters(), 0.1)\n"
+          "    return net.cuda(), optim.Adam(net.parameters())\n"
+          "model, optimizer = build(sgd, nn.Linear(3, 3))\nuse(model)\nuse(optimizer)"),
+        ["module", "optimizer"]),
+    "pairs and more": (("from torch import nn, optim\ndef build(sgd, net):\n    if sgd:\n"
+          "        return net.cuda(), optim.SGD(net.parameters(), 0.1)\n"
+          "    return net.cuda(), optim.Adam(net.parameters()), None\n"
+          "use(build(sgd, nn.Linear(3, 3))[1])"),
+        ["unknown"]),
 }  # fmt: skip
 
 

@@ -122,10 +122,17 @@ def join(values: Iterable[Value]) -> Value:
         else:
             same = {
                 name: getattr(joined, name) if getattr(joined, name) == getattr(value, name) else None
-                for name in ("device", "dtype", "rank", "cls", "name", "call", "items", "element", "origin")
+                for name in ("device", "dtype", "rank", "cls", "name", "call", "element", "origin")
             }
-            joined = Value(joined.kind, **same)
+            joined = Value(joined.kind, items=_joined_items(joined, value), **same)
     return joined if joined is not None else UNKNOWN
+
+
+def _joined_items(one: Value, other: Value) -> tuple[Value, ...] | None:
+    """What is true of the elements of both; `None` where there are not as many, or they are not listed."""
+    if one.items is None or other.items is None or len(one.items) != len(other.items):
+        return None
+    return tuple(join(pair) for pair in zip(one.items, other.items, strict=True))
 
 
 def dtype_named(name: str | None) -> DType | None:
