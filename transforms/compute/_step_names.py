@@ -291,5 +291,8 @@ def _require_tensor(file: FileFacts, name: cst.Name) -> None:
     if made and len(made) == len(definitions) and all(_is_size(file, each) for each in made):
         return
     kinds = {file.value(name).kind, *(file.value(each).kind for each in made)}
-    if not kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *STILL)):
-        raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
+    if kinds.isdisjoint((Kind.NUMBER, Kind.TEXT, Kind.ARRAY, Kind.SEQUENCE, Kind.INSTANCE, *STILL)):
+        return
+    if all(each.binding is Binding.PARAMETER for each in definitions):
+        raise NotRecorded(name, f"each call is given `{name.value}`, which is no tensor and may be another one")
+    raise NotRecorded(name, f"`{name.value}` is no tensor and changes from round to round")
