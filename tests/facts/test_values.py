@@ -399,6 +399,28 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+KEPT = "import torch\na, b = torch.zeros(3).cuda(), torch.ones(3).cuda()\n"
+
+
+@pytest.mark.parametrize(("code", "kept"), [
+    ("p = [a, b]\nuse(p[0])", True),
+    ("p = [a, b]\np.append(b)\nfor q in p:\n    use(q)", True),
+    ("p = [a, b]\np.append(3)\nfor q in p:\n    use(q)", False),
+    ("p = [a, b]\np[0] = other()\nuse(p[0])", False),
+    ("p = [[a, b], [b, a]]\np[0][1] = other()\nuse(p[0][1])", False),
+    ("p = [a, b]\np[0], c = other()\nuse(p[0])", False),
+    ("p = [a, b]\ndel p[0]\nuse(p[0])", False),
+    ("p = [a, b]\np.insert(0, 3)\nuse(p[0])", False),
+    ("p = [a for _ in b]\np[0] = other()\nuse(p[0])", False),
+    ("if c:\n    p = [a, b]\nelse:\n    p = [b, a]\np[0] = other()\nuse(p[0])", False),
+    ("def f(p):\n    p[0] = other()\n    use(p[0])\nf([a, b])", False),
+    ("class T:\n    def __init__(self):\n        self.p = [a, b]\n    def f(self):\n        use(self.p[0])", True),
+    ("class T:\n    def __init__(self):\n        self.p = [a]\n        self.p[0] = 3\n        use(self.p[0])", False),
+])  # fmt: skip
+def test_lists_that_are_changed(code: str, *, kept: bool) -> None:
+    assert asked(KEPT + code) == ["tensor accelerator floating 1" if kept else "unknown"]
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     code, expected = PROGRAMS[name]

@@ -1421,3 +1421,10 @@ def test_norms_that_stay(changed: tuple[str, str]) -> None:
     code = training("", step, "")
     assert result(code).outcome is Outcome.CHANGED
     assert result(code.replace(*changed, 1)).outcome is Outcome.UNCHANGED
+
+
+@pytest.mark.parametrize(("change", "is_rewritten"), [("pass", True), ("figures[0] = np.float64(step)", False)])
+def test_an_item_of_a_list_that_is_replaced_may_be_no_tensor(change: str, *, is_rewritten: bool) -> None:
+    step = f"figures = [loss, loss]\n{change}\ntotal += figures[0].item()"
+    code = "import numpy as np\n" + training("total = 0.0", step, "return total")
+    assert (result(code).outcome is Outcome.CHANGED) is is_rewritten

@@ -8,7 +8,7 @@ parameters to the calls in sight, attributes to their assignments and loops to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import TypeVar
@@ -16,7 +16,7 @@ from typing import TypeVar
 import libcst as cst
 from attrs import evolve
 
-from perfmod.transforms.facts import lightning, torch_api
+from perfmod.transforms.facts import data_api, lightning, torch_api
 from perfmod.transforms.facts.arguments import Arguments
 from perfmod.transforms.facts.call_values import CallValues
 from perfmod.transforms.facts.calls import Calls, has_star, is_decorated, passed
@@ -126,13 +126,18 @@ class Values:
     # Definitions
 
     def _define(self, definition: Definition) -> Value:
+        value = self._bound(definition)
+        is_tuple = isinstance(definition.value, cst.Tuple) and not definition.path
+        if value.kind is not Kind.SEQUENCE or is_tuple:
+            return value
+        return self._as_changed(value, self._flow.uses(definition))
+
+    def _bound(self, definition: Definition) -> Value:
         node, value = definition.node, definition.value
         if definition.binding is Binding.PARAMETER:
             assert isinstance(node, cst.Param)
             return self._parameter(node, definition)
         if definition.binding is Binding.ASSIGNED and value is not None:
-            if _is_empty_list(value) and not definition.path:
-                return self._collected(definition)
             found, given = self._annotated(self._tree.parent(node)), self._project(self.of(value), definition.path)
             # `total: float = 0` holds an integer.
             written = found is None or (given.kind is found.kind is Kind.NUMBER and given.dtype is not None)
@@ -147,24 +152,32 @@ class Values:
             return self._project(OBJECT if self.of(value).kind is Kind.OBJECT else UNKNOWN, definition.path)
         return UNKNOWN
 
-    def _collected(self, definition: Definition) -> Value:
-        """A list that starts empty, and what is appended to it, where nothing else puts elements into it."""
+    def _as_changed(self, made: Value, uses: Iterable[cst.CSTNode]) -> Value:
+        """A list with what is appended to it; where it is changed otherwise, nothing is known of its elements.
+
+        One that starts empty may be filled wherever it is handed on by another name.
+        """
         added: list[Value] = []
-        for use in self._flow.uses(definition):
+        for use in uses:
             parent = self._tree.parent(use)
-            appends = isinstance(parent, cst.Attribute) and parent.attr.value == "append"
-            call = self._tree.parent(parent) if appends and parent is not None else None
+            method = parent.attr.value if isinstance(parent, cst.Attribute) and parent.value is use else ""
+            call = self._tree.parent(parent) if method == "append" and parent is not None else None
+            is_changed = method in data_api.MUTATORS or isinstance(parent, cst.AugAssign) or self._is_set(use)
             if isinstance(call, cst.Call) and call.func is parent and call.args:
                 added.append(self.of(call.args[0].value))
-            elif isinstance(parent, (cst.Attribute, cst.AugAssign, cst.Assign)) or self._is_set(parent):
+            elif is_changed or (made.items == () and isinstance(parent, (cst.Attribute, cst.Assign))):
                 return Value(Kind.SEQUENCE)
-        return Value(Kind.SEQUENCE, element=join(added)) if added else Value(Kind.SEQUENCE, items=())
+        if not added:
+            return made
+        first = made.items if made.items is not None else (made.element or UNKNOWN,)
+        return Value(Kind.SEQUENCE, element=join((*first, *added)))
 
-    def _is_set(self, node: cst.CSTNode | None) -> bool:
-        """Whether a node is `kept[i]` or `kept[:]` that is given a value."""
-        return isinstance(node, cst.Subscript) and isinstance(
-            self._tree.parent(node), (cst.AssignTarget, cst.AugAssign, cst.AnnAssign)
-        )
+    def _is_set(self, use: cst.CSTNode) -> bool:
+        """Whether an item of a list is bound or deleted at a use of it, or one of a list in it: `kept[i] = x`."""
+        item = use
+        while isinstance(parent := self._tree.parent(item), cst.Subscript) and parent.value is item:
+            item = parent
+        return item is not use and self._tree.is_target(item, cst.AugAssign, cst.Del)
 
     def _annotated(self, parent: cst.CSTNode | None) -> Value | None:
         if isinstance(parent, cst.AnnAssign):
@@ -373,8 +386,18 @@ class Values:
             if not is_other or owner.kind is Kind.UNKNOWN:
                 found.append(self._assigned(assignment))
         value = join(found)
+        if value.kind is Kind.SEQUENCE:
+            value = self._as_changed(value, self._reads.get(name, ()))
         is_prepared = value.kind is Kind.LOADER and any(map(self._is_prepared, assignments))
         return evolve(value, device=Device.ACCELERATOR) if is_prepared else value
+
+    @cached_property
+    def _reads(self) -> dict[str, list[cst.CSTNode]]:
+        """All attributes, by their names."""
+        found: dict[str, list[cst.CSTNode]] = {}
+        for node in self._tree.all(cst.Attribute):
+            found.setdefault(node.attr.value, []).append(node)
+        return found
 
     def _is_prepared(self, assignment: AttributeAssignment) -> bool:
         call = assignment.value
@@ -442,11 +465,11 @@ class Values:
                 return self.iterated(first)
             if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_every" and first is not None:
                 return self.iterated(first)
-        if self._flow.is_variable(node):
+        value = self.of(node)
+        if value.kind is not Kind.SEQUENCE and self._flow.is_variable(node):
             definitions = self._flow.definitions(node)
             if definitions and all(d.binding is Binding.ASSIGNED and not d.path for d in definitions):
                 return join(self.iterated(d.value) for d in definitions if d.value is not None)
-        value = self.of(node)
         if value.kind is Kind.LOADER:
             return Value(Kind.OBJECT, device=value.device or Device.CPU, origin=Origin(value.call or node, ()))
         if value.kind is Kind.UNKNOWN and isinstance(node, (cst.Name, cst.Attribute)) and is_loader_name(dotted(node)):
@@ -621,10 +644,6 @@ class Values:
             is_power = isinstance(operator, (cst.Power, cst.PowerAssign))
             return Value(Kind.NUMBER, dtype=None if is_power and dtype is not DType.FLOATING else dtype)
         return UNKNOWN
-
-
-def _is_empty_list(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.List) and not node.elements
 
 
 def _is_division(operator: cst.CSTNode | None) -> bool:
