@@ -1,5 +1,5 @@
-# golden: stay script refused="is a method that runs one step"
-"""A trainer's method makes one step, and the loop calls it: a recording would have to be kept from call to call."""
+# golden: stay script refused="`step` runs one step, and what it trains is made elsewhere"
+"""A trainer's method makes one step of what the trainer holds, and the loop calls it."""
 import torch
 import torch.nn.functional as F
 from torch import nn

@@ -133,9 +133,6 @@ def _step_of_branch(file: FileFacts, main: Parts, border: Border, branch: cst.If
 
 def _require_free(file: FileFacts, loop: Round) -> None:
     """Nothing around a loop, or elsewhere in its files, may keep all of its rounds from being recorded."""
-    if isinstance(loop, cst.FunctionDef) and file.classes.of(file.tree.scope(loop)) is not None:
-        why = f"`{loop.name.value}` is a method that runs one step, and nothing keeps its recording from call to call"
-        raise NotRecorded(loop, why)
     if isinstance(loop, cst.For) and file.steps.is_beside_parts(loop):
         why = "its rounds add up gradients for one step of the optimizer, and a single round is no step"
         raise NotRecorded(loop, why)

@@ -85,6 +85,8 @@ def named_parts(
     """The parts with the names that go in and out."""
     inside = {id(node) for line in moved for node in walk(line)}
     scope = loop if isinstance(loop, cst.FunctionDef) else file.tree.scope(loop)
+    is_method = file.classes.of(file.tree.scope(loop)) is not None
+    itself = next(parameters(loop), None) if isinstance(loop, cst.FunctionDef) and is_method else None
     given: dict[str, None] = {}
     closed: dict[Definition, None] = {}
     for line in moved:
@@ -95,7 +97,7 @@ def named_parts(
             is_own = file.flow.bound(scope, name.value)
             if not outer:
                 continue
-            in_round = [d for d in outer if d in is_own and file.tree.is_within(d.node, loop)]
+            in_round = [d for d in outer if d in is_own and d.node is not itself and file.tree.is_within(d.node, loop)]
             also_bound = any(id(d.node) in inside for d in is_own)
             if in_round or also_bound:
                 _require_tensor(file, name)
