@@ -36,7 +36,11 @@ def render_tuned() -> str:
     ]
     lines += _rows(rows, columns)
     source = TUNED.relative_to(ROOT).as_posix()
+    gains = [row["gain"] if row["best"] else 1.0 for row in rows]
+    by_hand = [gain for gain, row in zip(gains, rows, strict=True) if any(name in row for name in _BY_HAND)]
     origin = (
+        f"The geometric mean of what is tuned is {statistics.geometric_mean(gains):.1f}x, and "
+        f"{statistics.geometric_mean(by_hand):.1f}x where there is a stack by hand. "
         f"Measured by `python benchmarks/tune_public.py`, each row at the commit that [`{source}`]({source}) names "
         "with it: what was mended or added since is not in it."
     )
