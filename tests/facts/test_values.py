@@ -414,6 +414,9 @@ KEPT = "import torch\na, b = torch.zeros(3).cuda(), torch.ones(3).cuda()\n"
     ("p = [a for _ in b]\np[0] = other()\nuse(p[0])", False),
     ("if c:\n    p = [a, b]\nelse:\n    p = [b, a]\np[0] = other()\nuse(p[0])", False),
     ("def f(p):\n    p[0] = other()\n    use(p[0])\nf([a, b])", False),
+    ("def g(q):\n    q[0] = other()\n    f(q)\ndef f(p):\n    g(p)\np = [a, b]\nf(p)\nuse(p[0])", False),
+    ("def f(p):\n    return p[0]\np = [a, b]\nf(p)\nuse(p[0])", True),
+    ("import random\np = [a, b]\nrandom.shuffle(p)\nuse(p[0])", False),
     ("class T:\n    def __init__(self):\n        self.p = [a, b]\n    def f(self):\n        use(self.p[0])", True),
     ("class T:\n    def __init__(self):\n        self.p = [a]\n        self.p[0] = 3\n        use(self.p[0])", False),
 ])  # fmt: skip

@@ -160,17 +160,41 @@ class Values:
         added: list[Value] = []
         for use in uses:
             parent = self._tree.parent(use)
-            method = parent.attr.value if isinstance(parent, cst.Attribute) and parent.value is use else ""
-            call = self._tree.parent(parent) if method == "append" and parent is not None else None
-            is_changed = method in data_api.MUTATORS or isinstance(parent, cst.AugAssign) or self._is_set(use)
+            is_append = isinstance(parent, cst.Attribute) and parent.attr.value == "append"
+            call = self._tree.parent(parent) if is_append and parent is not None else None
             if isinstance(call, cst.Call) and call.func is parent and call.args:
                 added.append(self.of(call.args[0].value))
-            elif is_changed or (made.items == () and isinstance(parent, (cst.Attribute, cst.Assign))):
+            elif (made.items == () and isinstance(parent, (cst.Attribute, cst.Assign))) or self._is_changed(use, set()):
                 return Value(Kind.SEQUENCE)
         if not added:
             return made
         first = made.items if made.items is not None else (made.element or UNKNOWN,)
         return Value(Kind.SEQUENCE, element=join((*first, *added)))
+
+    def _is_changed(self, use: cst.CSTNode, followed: set[cst.CSTNode]) -> bool:
+        """Whether a list gets other items at a use of it, or by a function that is given it there.
+
+        `followed` are the parameters that it has come by.
+        """
+        parent = self._tree.parent(use)
+        if isinstance(parent, cst.Attribute) and parent.value is use and parent.attr.value in data_api.MUTATORS:
+            return True
+        if isinstance(parent, cst.AugAssign) or self._is_set(use):
+            return True
+        call = self._tree.parent(parent) if isinstance(parent, cst.Arg) else None
+        if not isinstance(call, cst.Call):
+            return False
+        if self._names.qualified(call.func) in data_api.STORES:
+            return call.args[0] is parent
+        functions = (made.node for made in self._flow.of_name(call.func) if isinstance(made.node, cst.FunctionDef))
+        taken = [(f, each) for f in functions for each in parameters(f) if passed(call, f, each, bound=False) is use]
+        for function, param in taken:
+            if param not in followed:
+                followed.add(param)
+                own = (each for each in self._flow.bound(function, param.name.value) if each.node is param)
+                if any(self._is_changed(read, followed) for each in own for read in self._flow.uses(each)):
+                    return True
+        return False
 
     def _is_set(self, use: cst.CSTNode) -> bool:
         """Whether an item of a list is bound or deleted at a use of it, or one of a list in it: `kept[i] = x`."""
