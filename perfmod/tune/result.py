@@ -39,6 +39,7 @@ class Offer:
         numerics: the class: how far results may lie apart. means: that in words.
         stack: its rules; empty where nothing in the class is faster.
         verdict, reason: of the verification; empty where there was none.
+        tried: whether the budget lasted for the class: without a stack, nothing in it is faster only then.
         ratio, low, high: how many times as fast, with its 95 % interval; without one it is the trials'. None where
             that was not measured.
         break_even_step: after so many steps a longer start is earned back; None where it is no longer.
@@ -59,6 +60,12 @@ class Offer:
     original_peak_mib: float | None = None
     break_even_step: int | None = None
     diff: str = ""
+    tried: bool = True
+
+    @property
+    def named(self) -> str:
+        """The stack, or that there is none."""
+        return self.stack or ("nothing faster" if self.tried else "nothing faster so far: not everything was tried")
 
 
 @frozen

@@ -131,6 +131,11 @@ class Search:
         stack = self._lean(stack, harmless - self.space.feeding, True)
         return self._lean(stack, harmless & self.space.feeding, False)
 
+    def has_left(self, widest: Numerics) -> bool:
+        """Whether the budget did not last for all stacks of a class."""
+        left = [trial.stack for trial in self.trials.values() if trial.reason == NO_TIME]
+        return any(self.space.numerics(stack.codes).is_within(widest) for stack in left)
+
     def preferred(self, narrow: Stack, wide: Stack) -> Stack:
         """Of the best stacks of a class and of a wider one: the wider one's only if it is faster, beyond doubt."""
         at_hand = self.space.feeding.isdisjoint(narrow.codes | wide.codes)

@@ -28,7 +28,7 @@ from perfmod.tune.bench import Bench
 from perfmod.tune.cards import seats
 from perfmod.tune.journal import Journal, Premises, Proof, digest
 from perfmod.tune.result import Offer, Row, Tuning
-from perfmod.tune.search import NO_TIME, Search, Trial
+from perfmod.tune.search import MOVES, Search, Trial
 from perfmod.tune.space import Space, not_now
 from perfmod.tune.stack import Stack
 from perfmod.verify import machine
@@ -236,7 +236,7 @@ class _Tuner:
             narrow = self._stacks[numerics] = search.preferred(narrow, found[numerics])
         for numerics in reversed(found):
             self._stacks[numerics] = space.effective(search.trimmed(self._stacks[numerics]))
-        self._is_whole = not any(trial.reason == NO_TIME for trial in search.trials.values())
+        self._is_whole = not search.has_left(self.terms.allow)
 
     def _prove(self, search: Search, space: Space) -> None:
         """Compare the training under the fastest stacks with the original's, the fastest of all first."""
@@ -297,7 +297,7 @@ class _Tuner:
         others = [
             trial
             for trial in search.trials.values()
-            if trial.ratio > 1.0 and space.numerics(trial.stack.codes).is_within(numerics)
+            if trial.ratio >= MOVES and space.numerics(trial.stack.codes).is_within(numerics)
         ]
         others.sort(key=lambda trial: (trial.at_hand, -trial.gain(self.terms.steps)))
         return [stack for stack in dict.fromkeys((chosen, *(trial.stack for trial in others))) if stack != Stack()]
@@ -358,11 +358,18 @@ class _Tuner:
             words = numerics.words
             proof = self.journal.proofs.get(stack)
             if stack == Stack() or proof is None:
-                yield Offer(numerics.value, words, "" if stack == Stack() else str(stack))
+                named = "" if stack == Stack() else str(stack)
+                yield Offer(numerics.value, words, named, tried=not search.has_left(numerics))
                 continue
             evidence, speed = proof.evidence, proof.evidence.speed
             offer = Offer(
-                numerics.value, words, str(stack), evidence.verdict.value, evidence.reason, diff=evidence.diff
+                numerics.value,
+                words,
+                str(stack),
+                evidence.verdict.value,
+                evidence.reason,
+                diff=evidence.diff,
+                tried=not search.has_left(numerics),
             )
             if speed is None:
                 trial = search.trials.get((stack, False)) or search.trials.get((stack, True))

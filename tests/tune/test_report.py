@@ -34,18 +34,22 @@ def test_lines_for_a_terminal() -> None:
 @pytest.mark.parametrize(("found", "said"), [
     (evolve(FOUND, complete=False), "the same command goes on from here, and --budget gives it more time"),
     (evolve(FOUND, complete=False, interrupted=True), "note: interrupted; the same command goes on from here"),
+    (evolve(FOUND, seconds=400.0), "it took longer than 5 min 0 s"),
     (evolve(FOUND, resumed=True), "with what an earlier call had found"),
 ])  # fmt: skip
 def test_what_is_not_the_whole_search_is_told(found: Tuning, said: str) -> None:
     assert any(said in line for line in lines(found))
     if not found.resumed:
-        assert said.removeprefix("note: i") in render_markdown(found)
+        assert said.removeprefix("note: ")[1:] in render_markdown(found)
 
 
 def test_nothing_to_find() -> None:
     none = evolve(FOUND, offers=(Offer("bitwise", "equal to the last bit", ""),), best="")
     assert lines(none)[0] == "left as it is: nothing that was tried is faster"
     assert "  bitwise      nothing faster" in lines(none)
+    left = evolve(none, offers=(Offer("bitwise", "equal to the last bit", "", tried=False),), complete=False)
+    assert "  bitwise      nothing faster so far: not everything was tried" in lines(left)
+    assert "| nothing faster so far: not everything was tried |" in render_markdown(left)
     unproven = evolve(none, offers=(Offer("bitwise", "", "PM106", "refuted", "other losses"),))
     assert lines(unproven)[0] == "nothing faster is proven"
     assert "  bitwise      PM106: refuted: other losses" in lines(unproven)

@@ -229,6 +229,8 @@ def test_a_budget_ends_the_search() -> None:
     assert found.best(Numerics.PRECISION).codes == {"PM301", "PM304", "PM305"}
     assert len(bench.asked) == 2
     assert {trial.reason for trial in found.trials.values() if not trial.ratio} == {NO_TIME}
+    assert found.has_left(Numerics.PRECISION)
+    assert not found.has_left(Numerics.BITWISE)
 
 
 def test_those_that_are_close_are_timed_again() -> None:
