@@ -4,16 +4,18 @@
 
 `reference/nothing_to_find/original.py` is searched anew so many times. Rules have something to write there, and nothing
 of it has an effect on how long a step takes. With `--jobs`, searches go on beside each other and disturb each other's
-times, which is harder than what a user has. Then the last search is called once more, with its journal.
+times, which is harder than what a user has. All find what torch has compiled in earlier runs, as whoever trains the
+script every day does. Then the last search is called once more, with its journal.
 
-FILE gets a row for each search, as soon as it has ended: what was chosen, if anything, what that was said to bring, and
-the seconds it took. The exit code is 1 where anything was chosen. Needs CUDA.
+FILE gets a row for each search, as soon as it has ended: how many stacks were timed, what was chosen, if anything, what
+that was said to bring, and the seconds it took. The exit code is 1 where anything was chosen. Needs CUDA.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -35,6 +37,7 @@ def searched(folder: Path, budget: str, python: str) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-m", "perfmod", "tune", "train.py", *options],
         cwd=folder,
+        env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "compiled")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -46,7 +49,8 @@ def searched(folder: Path, budget: str, python: str) -> dict[str, Any]:
     found = json.loads(done.stdout)
     offers = [offer for offer in found["offers"] if offer["numerics"] == found["best"]]
     row |= {"best": offers[0]["stack"] if offers else "", "ratio": offers[0]["ratio"] if offers else None}
-    return row | {"trials": len(found["rows"]), "gpu": found["gpu"], "torch": found["torch"], "driver": found["driver"]}
+    row |= {"trials": sum(each["ms"] is not None for each in found["rows"]), "complete": found["complete"]}
+    return row | {"gpu": found["gpu"], "torch": found["torch"], "driver": found["driver"]}
 
 
 def main() -> int:

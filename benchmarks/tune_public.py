@@ -2,7 +2,7 @@
 
     python benchmarks/tune_public.py [--sources DIR] [--hand DIR] [--graphed DIR] [--json FILE] [--reports DIR]
                                      [--only NAME ...] [--budget 5m] [--allow CLASS] [--rounds 5]
-                                     [--device cuda|cpu] [--python PY]
+                                     [--found DIR] [--device cuda|cpu] [--python PY]
 
 The public scripts are those of `public_scripts.toml`, which `verify_public.py` describes; they are left out without
 `--sources`. A stack by hand is a patch of such a script, `<name>.patch` in the folder of `--hand`, and the expert's
@@ -122,6 +122,7 @@ class Settings:
     hand: Path | None
     graphed: Path | None
     reports: Path | None
+    found: Path | None
     budget: str
     allow: str
     rounds: int
@@ -161,12 +162,29 @@ def tuned(case: Case, settings: Settings, script: Path, scratch: Path) -> dict[s
     row["seconds"] = round(time.perf_counter() - started, 1)
     if done.returncode:
         return row | {"reason": (said.strip().splitlines() or ["no output"])[-1]}
-    found = json.loads(done.stdout)
+    return row | told(json.loads(done.stdout))
+
+
+def found(case: Case, settings: Settings, script: Path) -> dict[str, Any]:
+    """Write what an earlier search has found; the row of that."""
+    assert settings.found is not None
+    file = settings.found / case.name / "tune.json"
+    search = json.loads(file.read_text("utf-8"))
+    row = {"name": case.name, "reason": "", "seconds": round(search["seconds"], 1)} | told(search)
+    diff = next((offer["diff"] for offer in search["offers"] if offer["numerics"] == search["best"]), "")
+    if diff:
+        root = Tree.of(script, ()).root
+        subprocess.run(["git", "apply", "--unsafe-paths", "-"], cwd=root, input=diff, text=True, check=True)
+    return row
+
+
+def told(search: dict[str, Any]) -> dict[str, Any]:
+    """What a row says of a search."""
     offers = {offer["numerics"]: {key: offer[key] for key in ("stack", "verdict", "reason", "ratio", "low", "high")}
-              for offer in found["offers"]}  # fmt: skip
-    row |= {"offers": offers, "best": found["best"], "trials": len(found["rows"]), "gpu": found["gpu"]}
-    row |= {"torch": found["torch"], "driver": found["driver"], "verdict": "proven" if found["best"] else "none"}
-    return row | {"as_written_ms": found["profile"]["step_ms"], "advice": found["advice"]}
+              for offer in search["offers"]}  # fmt: skip
+    row = {"offers": offers, "best": search["best"], "trials": len(search["rows"]), "gpu": search["gpu"]}
+    row |= {"torch": search["torch"], "driver": search["driver"], "verdict": "proven" if search["best"] else "none"}
+    return row | {"as_written_ms": search["profile"]["step_ms"], "advice": search["advice"]}
 
 
 def rows_of(case: Case, settings: Settings, scratch: Path) -> Iterator[dict[str, Any]]:
@@ -176,7 +194,10 @@ def rows_of(case: Case, settings: Settings, scratch: Path) -> Iterator[dict[str,
     except (LookupError, subprocess.CalledProcessError) as error:
         yield {"name": case.name, "verdict": "failed", "reason": f"not run: {error}"}
         return
-    row = tuned(case, settings, paths["tuned"], scratch)
+    if settings.found is None:
+        row = tuned(case, settings, paths["tuned"], scratch)
+    else:
+        row = found(case, settings, paths["tuned"])
     yield row
     if row["verdict"] != "failed":
         yield row | timed(case, settings, paths)
@@ -264,6 +285,7 @@ def main() -> int:
     parser.add_argument("--graphed", type=Path, help="the same, for scripts that record the whole step")
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--reports", type=Path, help="keep journals and evidence in this folder")
+    parser.add_argument("--found", type=Path, help="the reports of an earlier call, whose stacks are timed")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[case.name for case in cases])
     parser.add_argument("--budget", default="5m", help="time for the search of each script")
     parser.add_argument("--allow", default="precision", help="the widest class of results")
@@ -273,7 +295,8 @@ def main() -> int:
     args = parser.parse_args()
 
     folders = [each.resolve() if each is not None else None for each in (args.sources, args.hand, args.graphed)]
-    settings = Settings(*folders, args.reports, args.budget, args.allow, args.rounds, args.device, args.python)
+    kept = args.reports, args.found
+    settings = Settings(*folders, *kept, args.budget, args.allow, args.rounds, args.device, args.python)
     chosen = [case for case in cases if args.only is None or case.name in args.only]
     chosen = [case for case in chosen if case.public is None or args.sources is not None]
     results = Results(args.json, [case.name for case in cases])

@@ -30,13 +30,13 @@ class Bench:
     """Times stacks in groups that are warm at the same time.
 
     Attributes:
-        deadline: on the clock of `time.monotonic`, for the last trial to end.
+        deadline: on the clock of `time.monotonic`, for the last trial to end, as things stand.
         done: told of every trial.
     """
 
     space: Space
     prover: Prover
-    deadline: float
+    deadline: Callable[[], float]
     done: Callable[[Trial], None] = lambda _trial: None
     _has_tried: bool = field(default=False, init=False)
     _longest: dict[bool, float] = field(factory=lambda: {False: _LIKELY, True: _LIKELY_COMPILED}, init=False)
@@ -46,7 +46,7 @@ class Bench:
         found: dict[Stack, Trial] = {}
         for groups, is_compiled in self._rounds(stacks, at_hand):
             # A search that has tried nothing says nothing, however short its budget is.
-            if self._has_tried and time.monotonic() + self._longest[is_compiled] > self.deadline:
+            if self._has_tried and time.monotonic() + self._longest[is_compiled] > self.deadline():
                 continue
             self._has_tried = True
             began = time.monotonic()
@@ -74,7 +74,7 @@ class Bench:
 
     def _tried(self, groups: Sequence[Sequence[Stack]], at_hand: bool) -> list[Trial]:
         lab = self.prover.lab
-        left = max(0.0, self.deadline - time.monotonic())
+        left = max(0.0, self.deadline() - time.monotonic())
         named = ", ".join(str(stack) for group in groups for stack in group)
         lab.progress(f"trials; {left:.0f} s left for them: {named}")
         sides = [[self.prover.original, *map(self.side, group)] for group in groups]

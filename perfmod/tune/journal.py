@@ -44,10 +44,12 @@ class Premises:
     Attributes:
         profile: where the time of its step goes.
         withheld: the findings that they decide against, or show nothing about.
+        seconds: that the first one took in which its training was watched; 0.0 where there was none.
     """
 
     profile: Breakdown
     withheld: tuple[Place, ...]
+    seconds: float = 0.0
 
 
 @define

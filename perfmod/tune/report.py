@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MOST_ROWS = 12
-_OVERRUN = 1.1
-"""Times the budget that nobody needs to be told of."""
 
 
 def render_json(found: Tuning) -> str:
@@ -50,8 +48,11 @@ def headline(found: Tuning) -> str:
     """What came out, in one line."""
     best = found.chosen
     if best is None:
-        is_empty = not any(offer.stack for offer in found.offers)
-        return "left as it is: nothing that was tried is faster" if is_empty else "nothing faster is proven"
+        found_faster = [offer for offer in found.offers if offer.stack]
+        if not found_faster:
+            return "left as it is: nothing that was tried is faster"
+        are_judged = all(offer.verdict for offer in found_faster)
+        return "nothing faster is proven" if are_judged else "something is faster, and not proven yet"
     return f"{gain(best)} with {best.stack}"
 
 
@@ -128,8 +129,6 @@ def notes(found: Tuning) -> Iterator[str]:
     elif not found.complete:
         left = f"not everything was tried within {duration(found.budget_seconds)}"
         yield f"{left}; the same command goes on from here, and --budget gives it more time"
-    if found.seconds > _OVERRUN * found.budget_seconds:
-        yield f"it took longer than {duration(found.budget_seconds)}, because a first comparison is made in any case"
     yield from found.notes
 
 

@@ -33,18 +33,21 @@ from perfmod.tune.space import Space, not_now
 from perfmod.tune.stack import Stack
 from perfmod.verify import machine
 from perfmod.verify.evidence import Evidence, Verdict
+from perfmod.verify.interrupts import TimeIsUp, limited
 from perfmod.verify.laboratory import Progress
 from perfmod.verify.proving import CannotRun
 from perfmod.verify.report.summary import RESERVED, memory
+from perfmod.verify.report.wording import duration
 from perfmod.verify.request import Request
 from perfmod.verify.stacks import Rewriting
 from perfmod.verify.verification import Verification, opened
 from perfmod.withholding import place_of
 
 FOR_TRIALS: Final = 0.6
-"""Share of the budget; the rest is for proofs."""
-_RUNS_OF_A_PROOF: Final = 20
-"""So long as so many first runs of the original, at least."""
+"""Share of the budget, once something is faster; the rest is for proofs."""
+_SECONDS_OF_A_PROOF: Final = 90.0
+_RUNS_OF_A_PROOF: Final = 8
+"""A proof takes so many seconds, and as long as so many first runs of the original; most runs go on side by side."""
 _WITHOUT_ORIGINAL: Final = 0.6
 """Share of the first proof's time that a second one is likely to take."""
 _PLAIN_STEPS: Final = 20
@@ -95,12 +98,13 @@ class Tuned:
 
 
 def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -> Tuned:
-    """Search. Ctrl-C ends it with what was found so far.
+    """Search. Ctrl-C, or the end of the budget, ends it with what was found so far.
 
     Raises:
         UsageMistake: the script lies where no copy can be made of it.
-        Failure: it cannot be run, or the journal cannot be written.
+        Failure: it cannot be run, not even once within the budget, or the journal cannot be written.
     """
+    began = time.monotonic()
     timeout = min(request.timeout, max(_FEWEST_SECONDS, _LONGEST_RUN * terms.budget))
     request = evolve(request, quick=True, timeout=timeout)
     with opened(request, progress) as verification:
@@ -110,7 +114,10 @@ def tune(request: Request, terms: Terms, examine: Examine, progress: Progress) -
             _journal_path(request, terms), _key(request, terms, usual, verification.facts), resume=terms.resume
         )
         try:
-            return _Tuner(request, terms, examine, verification, journal, usual, settings).tuned()
+            return _Tuner(request, terms, examine, verification, journal, usual, settings, began).tuned()
+        except TimeIsUp:
+            script, budget = shown(from_here(request.script)), duration(terms.budget)
+            raise Failure(f"{script}: {budget} is too short to see where its time goes; try --budget 10m") from None
         except CannotRun as error:
             raise Failure(f"{shown(from_here(request.script))}: {error.trouble.reason}") from error
 
@@ -160,7 +167,7 @@ class _Tuner:
     journal: Journal
     usual: Rewriting
     settings: Settings
-    _began: float = field(factory=time.monotonic)
+    _began: float
     _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
     _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
     _proofs: list[float] = field(factory=list, init=False)
@@ -169,7 +176,8 @@ class _Tuner:
 
     def tuned(self) -> Tuned:
         known = self.journal.premises is not None
-        premises = self.journal.premises or self._looked()
+        with limited(self._left()):
+            premises = self.journal.premises or self._looked()
         profile = premises.profile
         self._use_batch(profile)
         if self.terms.batch is None:
@@ -183,21 +191,30 @@ class _Tuner:
         )
         lab = self.verification.lab
         lab.seats = seats(self.request, lab.first)
-        deadline = self._began + self._for_trials()
-        bench = Bench(space, self.verification.prover, deadline, self.journal.note_trial)
+        bench = Bench(space, self.verification.prover, self._end_of_trials, self.journal.note_trial)
         search = Search(space, bench, profile.bound, self.journal.known, self.terms.steps)
         try:
-            self._search(search, space)
-            self._prove(search, space)
-            self._measure_sizes(bench, profile)
-        except KeyboardInterrupt:
-            self._is_whole, self._is_interrupted = False, True
+            with limited(self._left()):
+                self._search(search, space)
+                self._prove(search, space)
+                self._measure_sizes(bench, profile)
+        except KeyboardInterrupt as ended:
+            self._is_whole, self._is_interrupted = False, not isinstance(ended, TimeIsUp)
+            self._settle(search, space)
         return self._result(search, space, profile, known)
 
-    def _for_trials(self) -> float:
-        """Seconds from the begin; what is left of the budget is for the proof of the fastest stack."""
-        single = float(self.verification.lab.first.get("seconds", 0.0))
-        return min(FOR_TRIALS * self.terms.budget, self.terms.budget - _RUNS_OF_A_PROOF * single)
+    def _left(self) -> float:
+        """Seconds of the budget."""
+        return self._began + self.terms.budget - time.monotonic()
+
+    def _end_of_trials(self) -> float:
+        """On the clock: as long as nothing is faster there is nothing to prove, and no time is kept for that."""
+        end = self._began + self.terms.budget
+        if not any(trial.ratio >= MOVES for trial in self.journal.known.values()):
+            return end
+        single = self.journal.premises.seconds if self.journal.premises is not None else 0.0
+        proof = _SECONDS_OF_A_PROOF + _RUNS_OF_A_PROOF * single
+        return min(self._began + FOR_TRIALS * self.terms.budget, end - proof)
 
     def _looked(self) -> Premises:
         """Run the original, to see where its time goes, and what it says of the findings. Raises `CannotRun`."""
@@ -213,8 +230,9 @@ class _Tuner:
         self._use_batch(profile)
         settled = set(_places(verification.settled(self.usual).examined))
         withheld = tuple(place for place in _places(self.usual.examined) if place not in settled)
-        self.journal.note_premises(Premises(profile, withheld))
-        return Premises(profile, withheld)
+        premises = Premises(profile, withheld, float(lab.first.get("seconds", 0.0)))
+        self.journal.note_premises(premises)
+        return premises
 
     def _use_batch(self, profile: Breakdown) -> None:
         """Have all runs from now on use the batch size that is asked for. Raises `Failure`."""
@@ -226,17 +244,26 @@ class _Tuner:
             raise Failure(f"{script}: --batch {self.terms.batch}: none of its loaders puts samples together to batches")
         self.verification.lab.batch = own, self.terms.batch
 
+    def _classes(self, space: Space) -> list[Numerics]:
+        """Those that have a stack of their own, the widest first: one that allows no further rule has none."""
+        found = {space.within(numerics): numerics for numerics in reversed(self.terms.classes)}
+        return [numerics for codes, numerics in found.items() if codes]
+
     def _search(self, search: Search, space: Space) -> None:
-        # A class that allows no further rule has no stack of its own.
-        classes = {space.within(numerics): numerics for numerics in reversed(self.terms.classes)}
         # The widest class has most to gain, and what is left of the budget is for the others.
-        found = {numerics: search.best(numerics) for codes, numerics in classes.items() if codes}
+        found = {numerics: search.best(numerics) for numerics in self._classes(space)}
         narrow = Stack()
         for numerics in reversed(found):
             narrow = self._stacks[numerics] = search.preferred(narrow, found[numerics])
         for numerics in reversed(found):
             self._stacks[numerics] = space.effective(search.trimmed(self._stacks[numerics]))
         self._is_whole = not search.has_left(self.terms.allow)
+
+    def _settle(self, search: Search, space: Space) -> None:
+        """Of classes in which the search was ended, the fastest stack that was timed."""
+        for numerics in reversed(self._classes(space)):
+            if numerics not in self._stacks:
+                self._stacks[numerics] = next(iter(self._candidates(search, space, numerics)), Stack())
 
     def _prove(self, search: Search, space: Space) -> None:
         """Compare the training under the fastest stacks with the original's, the fastest of all first."""
@@ -254,12 +281,11 @@ class _Tuner:
                     break
 
     def _has_time(self) -> bool:
-        """Whether another proof is likely to end within the budget; the first one is made in any case.
+        """Whether another proof is likely to end within the budget; the first one is begun in any case.
 
         The first takes longest: the original's runs are in it.
         """
-        left = self.terms.budget - (time.monotonic() - self._began)
-        return not self._proofs or self._likely_proof() < left
+        return not self._proofs or self._likely_proof() < self._left()
 
     def _likely_proof(self) -> float:
         """Seconds."""
@@ -293,7 +319,7 @@ class _Tuner:
 
     def _candidates(self, search: Search, space: Space, numerics: Numerics) -> list[Stack]:
         """The chosen stack of a class, then others of it that were nearly as fast."""
-        chosen = self._stacks[numerics]
+        chosen = self._stacks.get(numerics, Stack())
         others = [
             trial
             for trial in search.trials.values()

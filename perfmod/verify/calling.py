@@ -95,6 +95,8 @@ class CallInCopy:
             # Shared by all runs, so that a large project and libraries on a disk that takes no bytecode are compiled
             # once; nothing is written beside the user's files.
             "PYTHONPYCACHEPREFIX": str(self.room.parent / "bytecode"),
+            # torch keeps compiled kernels below TMPDIR by default, which no two runs share.
+            "TORCHINDUCTOR_CACHE_DIR": own.get("TORCHINDUCTOR_CACHE_DIR") or str(self.room.parent / "compiled"),
             "PYTHONPATH": os.pathsep.join([str(self.harness.folder), *map(self._moved, map(self._absolute, search))]),
             "TMPDIR": str(temporary),
             self.harness.job_variable: str(job_file),

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: nothing is left behind, however a verification is ended and however often the user presses."""
+"""Ctrl-C, SIGTERM and time that is up: nothing is left behind, however and however often a verification is ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,30 @@ from collections.abc import Iterator
 from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
-_HELD = (signal.SIGINT, *_ENDING)
+_HELD = (signal.SIGINT, signal.SIGALRM, *_ENDING)
+
+_AT_ONCE = 1e-3
+"""Seconds; none at all would never ring."""
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """The clock has pressed Ctrl-C."""
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `TimeIsUp` if the block takes longer. Only the main thread may enter."""
+
+    def ring(_number: int, _frame: FrameType | None) -> None:
+        raise TimeIsUp
+
+    previous = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, _AT_ONCE))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @contextlib.contextmanager
@@ -34,7 +57,7 @@ def terminable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP wait until the block, which cleans up, is done.
+    """What ends a verification waits until the block, which cleans up, is done.
 
     Python runs handlers in the main thread alone, so that in another one there is nothing to hold back.
     """

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import forked_python
@@ -49,13 +50,16 @@ if __name__ == "__main__":
 """
 
 
+def real_perfmod(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, **forked_python.THREADS, "PERFMOD_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", "perfmod", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
 @pytest.mark.exhaustive
 def test_a_slow_loader_gets_workers(write: Write, tmp_path: Path) -> None:
-    environment = {**os.environ, **forked_python.THREADS, "PERFMOD_CACHE_DIR": str(tmp_path / "cache")}
-
     def real(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "perfmod", *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        ran = real_perfmod(*arguments, cache=tmp_path / "cache")
         assert ran.returncode == ExitCode.OK, ran.stderr
         return ran
 
@@ -74,6 +78,19 @@ def test_a_slow_loader_gets_workers(write: Write, tmp_path: Path) -> None:
     assert script.read_text() == SCRIPT
 
 
+@pytest.mark.exhaustive
+def test_the_budget_holds(write: Write, tmp_path: Path) -> None:
+    write("train.py", SCRIPT)
+    began = time.monotonic()
+    call = ("tune", "train.py", "--device", "cpu", "--python", forked_python.python(), "--output-format", "json")
+    ran = real_perfmod(*call, "--budget", "25s", cache=tmp_path / "cache")
+    assert time.monotonic() - began < 25 + 15, "with the start, and the end of what was under way"
+    assert ran.returncode == ExitCode.OK, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["complete"], found["interrupted"]) == (False, False)
+    assert found["offers"]
+
+
 @pytest.mark.parametrize(("options", "said"), [
     (("--budget", "soon"), "--budget soon: not a time; write 90s, 10m or 1h"),
     (("--report-every", "10"), "--report-every changes what the script shows: add --allow behavioural"),
@@ -83,3 +100,12 @@ def test_wrong_options_are_one_line(perfmod: Run, write: Write, options: tuple[s
     ran = perfmod("tune", "train.py", "--device", "cpu", *options)
     assert ran.code == ExitCode.USAGE
     assert ran.err.strip() == f"perfmod: {said}"
+
+
+def test_a_budget_in_which_nothing_can_be_seen(write: Write, tmp_path: Path) -> None:
+    write("train.py", SCRIPT)
+    call = ("tune", "train.py", "--device", "cpu", "--python", forked_python.python())
+    ran = real_perfmod(*call, "--budget", "1s", cache=tmp_path / "cache")
+    assert ran.returncode == ExitCode.FAILED
+    said = "perfmod: train.py: 1 s is too short to see where its time goes; try --budget 10m"
+    assert ran.stderr.splitlines()[-1] == said

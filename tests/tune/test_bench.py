@@ -30,7 +30,7 @@ def test_a_first_group_is_tried_however_late_it_is(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Bench, "_tried", timed)
     prover = SimpleNamespace(lab=SimpleNamespace(at_once=lambda: 2, seats=()))
-    timed_once = Bench(cast("Any", None), cast("Any", prover), time.monotonic())
+    timed_once = Bench(cast("Any", None), cast("Any", prover), time.monotonic)
     one, other = (Stack.of({code}) for code in ("PM101", "PM304"))
     assert [trial.stack for trial in timed_once([one, other], True)] == [one]
     assert timed_once([other], True) == []
@@ -60,4 +60,5 @@ def bench(timed: object, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """Of four runs at once, that `timed` answers for."""
     monkeypatch.setattr(Bench, "side", lambda _, stack: str(stack))
     lab = SimpleNamespace(at_once=lambda: 4, seats=(), progress=lambda _: None, time_by_turns=timed)
-    return Bench(cast("Any", None), cast("Any", SimpleNamespace(lab=lab, original="original")), time.monotonic() + 60)
+    end = time.monotonic() + 60
+    return Bench(cast("Any", None), cast("Any", SimpleNamespace(lab=lab, original="original")), lambda: end)

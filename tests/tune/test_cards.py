@@ -96,7 +96,7 @@ def test_each_group_is_compared_with_an_original_on_its_own_card(monkeypatch: py
     monkeypatch.setattr(Bench, "side", lambda _, stack: str(stack))
     lab, done = Lab(), list[Trial]()
     prover = SimpleNamespace(lab=lab, original="original")
-    bench = Bench(cast("Any", None), cast("Any", prover), time.monotonic() + 600, done.append)
+    bench = Bench(cast("Any", None), cast("Any", prover), lambda: time.monotonic() + 600, done.append)
     stacks = [Stack.of({code}) for code in ("PM101", "PM102", "PM203", "PM304", "PM305")]
     trials = bench(stacks, True)
     names = list(map(str, stacks))

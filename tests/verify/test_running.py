@@ -505,7 +505,9 @@ def test_called_like_the_user_calls_it(workshop: Workshop, tmp_path: Path) -> No
     assert environment["CUDA_VISIBLE_DEVICES"] == ""
     assert environment["WANDB_MODE"] == "disabled"
     assert environment["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
-    assert not Path(environment["TMPDIR"]).is_relative_to(record["cwd"])
+    temporary, compiled = (Path(environment[name]) for name in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR"))
+    assert not temporary.is_relative_to(record["cwd"])
+    assert temporary.parent.parent == compiled.parent, "runs compile into the same folder"
     elsewhere = run_from(workshop, tmp_path / "elsewhere")
     assert elsewhere["cwd"] == elsewhere["root"]
 
