@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import frozen
 from markdown import ratio, table_row
+from tuned import LINKED
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -144,7 +145,7 @@ def _script(row: Mapping[str, Any]) -> str:
 def _kept(script: str) -> str:
     """Where a script of this repository is kept."""
     example = f"examples/{script}/train.py"
-    return example if (ROOT / example).exists() else f"benchmarks/reference/{script}/original.py"
+    return example if (ROOT / example).exists() else f"benchmarks/reference/{LINKED.get(script, script)}/original.py"
 
 
 def render_rule_gains(code: str, measured: Sequence[Gain]) -> str:

@@ -12,7 +12,7 @@ from markdown import table_row
 
 ROOT = Path(__file__).resolve().parents[1]
 TUNED = ROOT / "benchmarks" / "results" / "tune_public_h200.json"
-_LINKED = {"cifar_resnet18": "cifar_resnet18", "cifar_resnet18_1024": "cifar_resnet18", "masked_loss": "masked_loss"}
+LINKED = {"cifar_resnet18": "cifar_resnet18", "cifar_resnet18_1024": "cifar_resnet18", "masked_loss": "masked_loss"}
 """The scripts that are kept here, and their folders."""
 
 _BY_HAND = {"by_hand": "by hand", "by_graphed": "by hand, recorded"}
@@ -58,4 +58,4 @@ def _rows(rows: list[dict[str, Any]], columns: Iterable[str]) -> Iterator[str]:
 
 
 def _name(script: str) -> str:
-    return f"[{script}](benchmarks/reference/{_LINKED[script]}/original.py)" if script in _LINKED else script
+    return f"[{script}](benchmarks/reference/{LINKED[script]}/original.py)" if script in LINKED else script

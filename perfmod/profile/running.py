@@ -39,7 +39,7 @@ def profile(request: Request, examined: Sequence[Examined], progress: Progress) 
     tree = Tree.of(request.script, request.links)
     side = Side(ORIGINAL, tree, request.script.relative_to(tree.root))
     with terminable(), Scratch.temporary() as scratch:
-        call = Call(facts.python, request.arguments, Path.cwd())
+        call = Call(facts.python, request.arguments, Path.cwd(), has_bytecode=facts.has_bytecode)
         return look(Runner(scratch, call, request.timeout), side, request, facts, examined, progress)
 
 

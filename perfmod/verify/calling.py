@@ -38,12 +38,14 @@ class Call:
         arguments: of the script.
         cwd: where the user stands, absolute; relative arguments mean something from there.
         environment: the user's.
+        has_bytecode: whether libraries have theirs where Python looks for it.
     """
 
     python: str
     arguments: tuple[str, ...] = ()
     cwd: Path = field(factory=Path.cwd)
     environment: Mapping[str, str] = field(factory=lambda: dict(os.environ))
+    has_bytecode: bool = False
 
 
 @frozen
@@ -90,11 +92,9 @@ class CallInCopy:
         environment = {
             **own,
             **_FOR_ALL,
+            **self._bytecode(),
             "MLFLOW_TRACKING_URI": (self.room / "mlruns").as_uri(),
             "PWD": str(self.cwd(script)),
-            # Shared by all runs, so that a large project and libraries on a disk that takes no bytecode are compiled
-            # once; nothing is written beside the user's files.
-            "PYTHONPYCACHEPREFIX": str(self.room.parent / "bytecode"),
             # torch keeps compiled kernels below TMPDIR by default, which no two runs share.
             "TORCHINDUCTOR_CACHE_DIR": own.get("TORCHINDUCTOR_CACHE_DIR") or str(self.room.parent / "compiled"),
             "PYTHONPATH": os.pathsep.join([str(self.harness.folder), *map(self._moved, map(self._absolute, search))]),
@@ -106,6 +106,12 @@ class CallInCopy:
         if self.job.mode is Mode.EQUALITY:
             environment.setdefault(*_DETERMINISTIC_CUBLAS)
         return environment
+
+    def _bytecode(self) -> Mapping[str, str]:
+        """Nothing is written beside the user's files; libraries on a disk without bytecode are compiled once."""
+        if self.call.has_bytecode:
+            return {"PYTHONDONTWRITEBYTECODE": "1"}
+        return {"PYTHONPYCACHEPREFIX": str(self.room.parent / "bytecode")}
 
     def unobserved(self, script: Path) -> dict[str, str]:
         """The environment without anything that looks on; what the script prints comes at once."""

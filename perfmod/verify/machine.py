@@ -59,6 +59,7 @@ class Facts:
         gpu: name of the first one, free_mib and total_mib its memory; empty and None without.
         no_gpu: why torch sees none, in its words.
         computes_bfloat16: whether the first one has units for it, as from Ampere on.
+        has_bytecode: whether torch's lies where Python looks for it.
     """
 
     python: str
@@ -71,6 +72,7 @@ class Facts:
     total_mib: float | None = None
     no_gpu: str = ""
     computes_bfloat16: bool = True
+    has_bytecode: bool = False
 
     def require(self, device: str, nproc: int = 1) -> None:
         """Raises `Failure` where `device` (`cuda` or `cpu`) is not there for `nproc` processes."""
@@ -124,6 +126,7 @@ def probe(python: str) -> Facts:
         total_mib=found["total"] / _MIB if found["total"] is not None else None,
         no_gpu=found["error"] or "",
         computes_bfloat16=found["capability"] is None or tuple(found["capability"]) >= _FIRST_WITH_BFLOAT16,
+        has_bytecode=found["bytecode"],
     )
 
 

@@ -101,7 +101,7 @@ def opened(request: Request, progress: Progress) -> Iterator[Verification]:
     facts = machine.probe(request.python)
     facts.require(request.device, request.nproc or 1)
     tree = Tree.of(request.script, request.links)
-    call = Call(facts.python, request.arguments, Path.cwd())
+    call = Call(facts.python, request.arguments, Path.cwd(), has_bytecode=facts.has_bytecode)
     with terminable(), Scratch.temporary() as scratch:
         lab = Laboratory(Runner(scratch, call, request.timeout), request, progress, facts.free_mib)
         alone = None if request.spread else request.nproc

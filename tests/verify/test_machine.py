@@ -35,7 +35,8 @@ def program(path: Path, code: str) -> Path:
 def python_that_says(path: Path, **fields: Any) -> str:
     """An interpreter whose answer is made up."""
     known = {"version": [3, 12, 1], "torch": "2.4.0", "cuda": None, "gpus": 0, "gpu": None, "free": None, "total": None}
-    answer = json.dumps({**known, "error": None, "capability": None, **fields})
+    known |= {"error": None, "capability": None, "bytecode": False}
+    answer = json.dumps({**known, **fields})
     return str(program(path, f"echo 'a banner of some package'\necho '{answer}'"))
 
 
@@ -46,6 +47,7 @@ def test_this_interpreter() -> None:
     assert facts.torch == torch.__version__
     assert facts.gpus == torch.cuda.device_count()
     assert bool(facts.no_gpu) is not torch.cuda.is_available()
+    assert facts.has_bytecode is Path(torch.__cached__).exists()
 
 
 @pytest.mark.cuda

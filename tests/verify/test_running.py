@@ -508,8 +508,15 @@ def test_called_like_the_user_calls_it(workshop: Workshop, tmp_path: Path) -> No
     temporary, compiled = (Path(environment[name]) for name in ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR"))
     assert not temporary.is_relative_to(record["cwd"])
     assert temporary.parent.parent == compiled.parent, "runs compile into the same folder"
+    assert Path(environment["PYTHONPYCACHEPREFIX"]).parent == compiled.parent
     elsewhere = run_from(workshop, tmp_path / "elsewhere")
     assert elsewhere["cwd"] == elsewhere["root"]
+
+
+def test_bytecode_of_libraries_is_read_where_it_lies(workshop: Workshop) -> None:
+    environment = workshop.script("record(**os.environ)", has_bytecode=True).records[0]
+    assert environment["PYTHONDONTWRITEBYTECODE"] == "1"
+    assert "PYTHONPYCACHEPREFIX" not in environment
 
 
 def run_from(workshop: Workshop, cwd: Path, *arguments: str, **environment: str) -> dict[str, Any]:

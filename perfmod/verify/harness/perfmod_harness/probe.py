@@ -1,14 +1,18 @@
 """Says what this interpreter is and has, as one line of JSON. Given to it with `-c`; any Python can read it."""
 
+import importlib.util
 import json
 import sys
+from pathlib import Path
 
 version = cuda = gpu = free = total = reason = capability = None
 gpus = 0
+bytecode = False
 try:
     import torch
 
     version = str(torch.__version__)
+    bytecode = Path(importlib.util.cache_from_source(torch.__file__)).exists()
     cuda = torch.version.cuda
     if torch.cuda.is_available():
         gpus = torch.cuda.device_count()
@@ -24,6 +28,7 @@ print(
         {
             "version": list(sys.version_info[:3]),
             "torch": version,
+            "bytecode": bytecode,
             "cuda": cuda,
             "gpus": gpus,
             "gpu": gpu,
