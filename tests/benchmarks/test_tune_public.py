@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 
@@ -53,9 +54,39 @@ def test_a_public_script_and_its_patch(tune_public: ModuleType, tmp_path: Path) 
     assert unpatched.place("graphed", settings, tmp_path / "other") is None
 
 
+def test_what_an_earlier_search_has_found_is_written(tune_public: ModuleType, tmp_path: Path) -> None:
+    offers = [
+        {
+            "numerics": numerics,
+            "stack": "PM202",
+            "verdict": "proven",
+            "reason": "",
+            "ratio": 2.0,
+            "low": 1.9,
+            "high": 2.1,
+        }
+        | {"diff": PATCH if numerics == "rounding" else ""}
+        for numerics in ("bitwise", "rounding")
+    ]
+    search = {"offers": offers, "best": "rounding", "rows": [], "gpu": "H200", "torch": "2.11", "driver": "580"}
+    search |= {"profile": {"step_ms": 10.0}, "advice": [], "seconds": 61.23}
+    report = tmp_path / "found" / "example"
+    report.mkdir(parents=True)
+    (report / "tune.json").write_text(json.dumps(search))
+    script = tmp_path / "tuned" / "train.py"
+    script.parent.mkdir()
+    script.write_text("pinned\n")
+    (script.parent / "pyproject.toml").touch()
+    row = tune_public.found(tune_public.Case("example"), _settings(tune_public, tmp_path), script)
+    assert script.read_text() == "made faster\n"
+    assert (row["best"], row["verdict"], row["seconds"], row["as_written_ms"]) == ("rounding", "proven", 61.2, 10.0)
+
+
 def _settings(tune_public: ModuleType, folder: Path) -> object:
     hand = folder / "hand"
-    return tune_public.Settings(folder / "sources", hand, hand, None, "5m", "precision", 1, "cpu", "python")
+    return tune_public.Settings(
+        folder / "sources", hand, hand, None, folder / "found", "5m", "precision", 1, "cpu", "python"
+    )
 
 
 @pytest.mark.parametrize("name", ["masked_loss", "cifar_resnet18"])
