@@ -170,6 +170,7 @@ class _Tuner:
     _began: float
     _stacks: dict[Numerics, Stack] = field(factory=dict, init=False)
     _files: dict[Stack, tuple[Examined, ...]] = field(factory=dict, init=False)
+    _cut: set[Numerics] = field(factory=set, init=False)
     _proofs: list[float] = field(factory=list, init=False)
     _is_whole: bool = field(default=True, init=False)
     _is_interrupted: bool = field(default=False, init=False)
@@ -263,6 +264,7 @@ class _Tuner:
         """Of classes in which the search was ended, the fastest stack that was timed."""
         for numerics in reversed(self._classes(space)):
             if numerics not in self._stacks:
+                self._cut.add(numerics)
                 self._stacks[numerics] = next(iter(self._candidates(search, space, numerics)), Stack())
 
     def _prove(self, search: Search, space: Space) -> None:
@@ -381,11 +383,10 @@ class _Tuner:
 
     def _offers(self, search: Search) -> Iterator[Offer]:
         for numerics, stack in self._stacks.items():
-            words = numerics.words
+            words, tried = numerics.words, not (numerics in self._cut or search.has_left(numerics))
             proof = self.journal.proofs.get(stack)
             if stack == Stack() or proof is None:
-                named = "" if stack == Stack() else str(stack)
-                yield Offer(numerics.value, words, named, tried=not search.has_left(numerics))
+                yield Offer(numerics.value, words, "" if stack == Stack() else str(stack), tried=tried)
                 continue
             evidence, speed = proof.evidence, proof.evidence.speed
             offer = Offer(
@@ -395,7 +396,7 @@ class _Tuner:
                 evidence.verdict.value,
                 evidence.reason,
                 diff=evidence.diff,
-                tried=not search.has_left(numerics),
+                tried=tried,
             )
             if speed is None:
                 trial = search.trials.get((stack, False)) or search.trials.get((stack, True))

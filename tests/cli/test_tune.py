@@ -89,6 +89,7 @@ def test_the_budget_holds(write: Write, tmp_path: Path) -> None:
     found = json.loads(ran.stdout)
     assert (found["complete"], found["interrupted"]) == (False, False)
     assert found["offers"]
+    assert not any(offer["tried"] for offer in found["offers"])
 
 
 @pytest.mark.parametrize(("options", "said"), [
