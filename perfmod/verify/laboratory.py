@@ -121,15 +121,22 @@ class Laboratory:
     _runners: dict[Seat, Runner] = field(factory=dict, init=False)
     _profiled: dict[Hashable, Ran] = field(factory=dict, init=False)
 
-    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, beside: Sequence[Side] = ()) -> list[Ran]:
+    def watch(
+        self,
+        runs: Sequence[tuple[Side, Setting]],
+        seed: int,
+        beside: Sequence[Side] = (),
+        asked: Sequence[tuple[Side, Sequence[Point]]] = (),
+    ) -> list[Ran]:
         """E-runs, as many at once as this machine takes: they are not timed.
 
         The first run in a setting, with a seed, is the original's, and writes the states that all others take over.
 
         `beside` are sides whose P-runs go along with them, for those in a hurry: then lines and numbers of
-        synchronisations are right, and milliseconds are rough.
+        synchronisations are right, and milliseconds are rough. `asked` are those of `look`; their runs come last.
         """
         jobs = [(side, self._equality(side, each, seed)) for side, each in runs]
+        jobs += [(side, self._asking(points)) for side, points in asked]
         jobs += [(side, self._job(Mode.PROFILE)) for side in beside]
         if not self.first:
             limit = self.request.timeout
@@ -138,9 +145,10 @@ class Laboratory:
         self._repeat_without_states(jobs, found)
         if not self.first and self._learns_from(found[0]):
             self._states.clear()
-            return self.watch(runs, seed, beside)
-        self._profiled.update(zip((side.content for side in beside), found[len(runs) :], strict=True))
-        found = found[: len(runs)]
+            return self.watch(runs, seed, beside, asked)
+        own = len(runs) + len(asked)
+        self._profiled.update(zip((side.content for side in beside), found[own:], strict=True))
+        found = found[:own]
         if not self.first and found[0].records:
             self.progress(self._foreseen(max(ran.seconds for ran in found)))
             self.first = found[0].records[0]
@@ -156,7 +164,10 @@ class Laboratory:
 
     def look(self, side: Side, points: Sequence[Point]) -> Ran:
         """A run that is compared with none: it answers what is asked about values in its code."""
-        return self.runner.run(side, self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points)))
+        return self.runner.run(side, self._asking(points))
+
+    def _asking(self, points: Sequence[Point]) -> Job:
+        return self._job(Mode.EQUALITY, steps=self.request.steps, points=tuple(points))
 
     def leave_alone(self, sides: Sequence[Side], watched: float) -> list[Unobserved]:
         """Runs without the harness, for somewhat longer than the seconds of one that was watched, beside as many."""

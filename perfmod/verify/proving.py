@@ -13,7 +13,7 @@ from perfmod.verify import conditions
 from perfmod.verify.courses import UNOBSERVED, compare_unobserved
 from perfmod.verify.evidence import Check, Equality, Verdict
 from perfmod.verify.failures import Kind, Trouble
-from perfmod.verify.job import SEED
+from perfmod.verify.job import SEED, Point
 from perfmod.verify.judging import (
     ALIKE,
     ALIKE_AND_DRAWN_ALIKE,
@@ -93,6 +93,20 @@ class Prover:
         root = self.original.tree.root
         records = self._seen(PLAIN)[0].records
         return {root / self.original.script, *(root / path for record in records for path in record["modules"])}
+
+    def asked(self, points: Sequence[Point]) -> Ran:
+        """A run of the original that answers what is asked about its values, beside its first one where that is due.
+
+        Raises `CannotRun`.
+        """
+        seen = self._seen(PLAIN)
+        if seen:
+            self.lab.progress("watching the original")
+            return self.lab.look(self.original, points)
+        first, answers = self.lab.watch([(self.original, PLAIN)], self.seed, asked=[(self.original, points)])
+        seen.append(first)
+        self._require(first)
+        return answers
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Equality]:
         """The verdict on each. Raises `CannotRun` where the original is in trouble."""

@@ -10,7 +10,7 @@ import pytest
 import traced_training
 from attrs import define, field
 
-from perfmod.verify.job import Job
+from perfmod.verify.job import Job, Point
 from perfmod.verify.laboratory import Laboratory, Setting
 from perfmod.verify.request import Request
 from perfmod.verify.running import Ran
@@ -63,6 +63,15 @@ def test_steps_are_counted_where_a_round_is_over(tmp_path: Path, order: list[int
         lab.watch([(side, Setting())], seed=1)
     # Where another optimizer counts, the first run is made again.
     assert runner.clocks == ([0, clock, clock] if clock else [0, 0])
+
+
+def test_what_is_asked_is_asked_beside_the_first_run(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    runner = Stepping([0, 1, 0, 1, 0], Scratch(tmp_path / "scratch"))
+    lab, side = laboratory(tmp_path, runner)
+    assert len(lab.watch([(side, Setting())], seed=1, asked=[(side, [Point("train.py", 1, 1)])])) == 2
+    # Both are made again where the first one teaches something.
+    assert runner.clocks == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(("seconds", "quick", "lengths"), [
