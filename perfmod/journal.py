@@ -161,7 +161,9 @@ def _load(root: Path) -> Sequence[Entry]:
             raise Failure(f"{shown(path)}: the journal was written by another version of perfmod")
         return [Entry.from_json(row) for row in document["files"]]
     except FileNotFoundError as error:
-        raise UsageMistake(f"there is nothing to revert in {shown(root)}") from error
+        raise UsageMistake(
+            f"there is nothing to revert in {shown(root)}; revert works where apply was called"
+        ) from error
     except OSError as error:
         raise Failure(f"{shown(path)}: the journal cannot be read: {explain(error)}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -41,7 +41,7 @@ _EXPLAINED = {
     Bound.LAUNCHES: "the GPU waits for the CPU to launch its kernels",
     Bound.COMPUTE: "the GPU is busy with products and convolutions",
     Bound.MEMORY: "the GPU is busy moving data through its memory",
-    Bound.CPU: "the step computes on the CPU",
+    Bound.CPU: "no GPU is used",
     Bound.UNCLEAR: "the GPU could not be looked at",
 }
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from attrs import asdict
 from rich.text import Text
 
-from perfmod.profile.breakdown import Breakdown, Wait
+from perfmod.profile.breakdown import Breakdown, Loader, Wait
 from perfmod.report import json_schema as schemas
 from perfmod.verify.report.wording import byte_count, counted, mebibytes, milliseconds, per_step, percent, visible
 
@@ -99,13 +100,18 @@ def _levers(found: Breakdown) -> Iterator[str]:
         yield f"  {milliseconds(lever.ms):>10}  with {lever.name}"
 
 
+def _loader(loader: Loader) -> str:
+    workers = counted(loader.workers, "worker") if loader.workers else "no workers"
+    size = "batches" if loader.batch_size is None else f"batches of {loader.batch_size}"
+    return f"{size}, {workers}, {'pinned' if loader.pin_memory else 'pageable'} memory"
+
+
 def _further(found: Breakdown) -> Iterator[str]:
     if found.total_mib is not None and found.free_mib is not None and found.peak_mib is not None:
         used = f"{mebibytes(found.peak_mib)} used by the script at most"
         yield f"memory of the GPU: {used}, {mebibytes(found.free_mib)} of {mebibytes(found.total_mib)} free"
-    for loader in found.loaders:
-        workers = counted(loader.workers, "worker") if loader.workers else "no workers"
-        size = "batches" if loader.batch_size is None else f"batches of {loader.batch_size}"
-        yield f"loader: {size}, {workers}, {'pinned' if loader.pin_memory else 'pageable'} memory"
+    # A script often has several that are alike, for training and evaluation.
+    for told, count in Counter(map(_loader, found.loaders)).items():
+        yield f"loader: {told}" if count == 1 else f"{count} loaders: {told}"
     for note in found.notes:
         yield f"note: {note}"

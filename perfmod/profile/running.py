@@ -62,7 +62,10 @@ def look(
     if record["plain"] is None:
         steps = record["steps"]["0"]
         needed = job.warmup_steps + request.steps
-        raise Failure(f"{name}: ended after {steps} steps, {needed} are needed; give it more data or lower --steps")
+        raise Failure(
+            f"{name}: ended after {steps} steps, {needed} are needed, {job.warmup_steps} of them to warm up; "
+            f"give it more data, or perfmod a lower --steps"
+        )
     return breakdown(
         record,
         list(_waits(record, side, examined)),

@@ -189,14 +189,17 @@ def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
 
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
     """What `revert` did with every file, and the numbers."""
+    removed = [path for path in reverted.restored if not path.exists()]
     for path in reverted.restored:
-        _print(console, (shown(relpath(path, cwd)), "bold"), ": ", ("restored", "green"))
+        done = "removed" if path in removed else "restored"
+        _print(console, (shown(relpath(path, cwd)), "bold"), ": ", (done, "green"))
     for path in reverted.untouched:
         _print(console, (shown(relpath(path, cwd)), "bold"), ": already as it was before")
     for path, reason in reverted.refused:
         _print(console, (shown(relpath(path, cwd)), "bold"), ": ", ("not restored", "red"), f": {reason}")
     counts = {
-        "restored": len(reverted.restored),
+        "restored": len(reverted.restored) - len(removed),
+        "removed": len(removed),
         "already as before": len(reverted.untouched),
         "not restored": len(reverted.refused),
     }

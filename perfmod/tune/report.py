@@ -13,7 +13,7 @@ from rich.text import Text
 from perfmod.report import json_schema as schemas
 from perfmod.report.output import write_file
 from perfmod.tune.result import Batch, Offer, Row, Tuning
-from perfmod.tune.search import MOVES
+from perfmod.tune.search import MOVES, NO_TIME
 from perfmod.verify.evidence import Evidence, Verdict
 from perfmod.verify.report import files
 from perfmod.verify.report.wording import counted, duration, interval, mebibytes, milliseconds, plain, ratio, visible
@@ -50,7 +50,8 @@ def headline(found: Tuning) -> str:
     if best is None:
         found_faster = [offer for offer in found.offers if offer.stack]
         if not found_faster:
-            return "left as it is: nothing that was tried is faster"
+            was_timed = any(row.ms is not None for row in found.rows)
+            return "left as it is: nothing " + ("that was tried is faster" if was_timed else "was timed")
         are_judged = all(offer.verdict for offer in found_faster)
         return "nothing faster is proven" if are_judged else "something is faster, and not proven yet"
     return f"{gain(best)} with {best.stack}"
@@ -103,7 +104,10 @@ def _offered(offer: Offer) -> str:
 
 def _tried(found: Tuning, *, verbose: bool) -> Iterator[str]:
     resumed = ", with what an earlier call had found" if found.resumed else ""
-    yield f"tried: {counted(len(found.rows), 'stack')} in {duration(found.seconds)}{resumed}"
+    left = [row for row in found.rows if row.reason == NO_TIME]
+    tried_rows = counted(len(found.rows) - len(left), "stack")
+    untried = f", and {len(left)} not tried" if left else ""
+    yield f"tried: {tried_rows} in {duration(found.seconds)}{untried}{resumed}"
     rows = ordered(found.rows)
     for row in rows if verbose else rows[:_MOST_ROWS]:
         yield f"  {tried(row)}"
@@ -133,8 +137,8 @@ def notes(found: Tuning) -> Iterator[str]:
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
-    """What was tried with the loader, then the rest; the fastest first."""
-    return sorted(rows, key=lambda row: (row.at_hand, -row.ratio))
+    """What was tried with the loader, then with batches at hand, the fastest first; at the end what was not tried."""
+    return sorted(rows, key=lambda row: (row.reason == NO_TIME, row.at_hand, -row.ratio))
 
 
 def sized(batch: Batch) -> str:

@@ -79,7 +79,7 @@ class Facts:
         if device == "cuda" and self.gpus == 0:
             raise Failure(
                 f"no GPU for {shown(self.python)} (torch {self.torch}): {self.no_gpu or 'torch sees none'}; "
-                "--device cpu compares the training without judging the speed"
+                "--device cpu does without one"
             )
         if device == "cuda" and nproc > self.gpus:
             raise Failure(f"--nproc {nproc}: only {self.gpus} GPUs are available")

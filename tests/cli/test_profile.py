@@ -61,8 +61,10 @@ def test_a_loader_that_is_waited_for(perfmod: Run, write: Write) -> None:
 @pytest.mark.exhaustive
 def test_what_cannot_be_profiled_is_one_line(perfmod: Run, write: Write) -> None:
     write("train.py", SCRIPT)
+    needed = "30 are needed, 10 of them to warm up"
+    too_few = f"ended after 15 steps, {needed}; give it more data, or perfmod a lower --steps"
     for arguments, said in (
-        (("--", "15"), "train.py: ended after 15 steps, 30 are needed; give it more data or lower --steps"),
+        (("--", "15"), f"train.py: {too_few}"),
         ((), "train.py: it crashed: IndexError"),
     ):
         ran = perfmod("profile", "train.py", "--device", "cpu", *arguments)

@@ -65,6 +65,6 @@ def test_text_of_scripts_is_text() -> None:
 def test_nothing_to_find() -> None:
     none = evolve(FOUND, offers=(Offer("bitwise", "equal to the last bit", ""),), rows=(), best="", complete=False)
     page = render(none, None)
-    assert "<h1>Left as it is: nothing that was tried is faster</h1>" in page
+    assert "<h1>Left as it is: nothing was timed</h1>" in page
     assert "The same command goes on from here" not in page
     assert "Not everything was tried within 5 min 0 s" in page

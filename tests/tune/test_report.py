@@ -12,7 +12,8 @@ from rich.console import Console
 from tunings import FOUND
 
 from perfmod.tune.report import json_schema, render, render_json, render_markdown
-from perfmod.tune.result import Batch, Offer, Tuning
+from perfmod.tune.result import Batch, Offer, Row, Tuning
+from perfmod.tune.search import NO_TIME
 
 
 def lines(found: Tuning, *, verbose: bool = False) -> list[str]:
@@ -40,6 +41,15 @@ def test_what_is_not_the_whole_search_is_told(found: Tuning, said: str) -> None:
     assert any(said in line for line in lines(found))
     if not found.resumed:
         assert said.removeprefix("note: ")[1:] in render_markdown(found)
+
+
+def test_what_was_not_tried_comes_last_and_counts_for_nothing() -> None:
+    untried = Row("PM304", False, None, None, 0.0, 0.0, None, NO_TIME)
+    told = lines(evolve(FOUND, rows=(untried, *FOUND.rows), complete=False))
+    assert "tried: 3 stacks in 1 min 15 s, and 1 not tried" in told
+    assert told.index("  PM304 (with the loader): not tried within --budget") > told.index(
+        "  PM301 (batches at hand): it crashed: RuntimeError: no"
+    )
 
 
 def test_nothing_to_find() -> None:

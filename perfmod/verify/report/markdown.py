@@ -51,7 +51,8 @@ def render(evidence: Evidence) -> str:
 
 def _outcome(evidence: Evidence) -> Iterator[str]:
     equality, speed = evidence.equality, evidence.speed
-    judged = f"{escaped(equality.reason)} ({escaped(equality.numerics)}; {summary.compared(equality)})"
+    amounts = f" ({escaped(equality.numerics)}; {summary.compared(equality)})" if equality.steps else ""
+    judged = f"{escaped(equality.reason)}{amounts}"
     yield f"- **Training:** {equality.verdict.value}: {judged}"
     if equality.short_horizon:
         yield "  (this class of numerics changes results; judged over these few steps only)"

@@ -19,11 +19,11 @@ _NEAREST = 3
 
 
 def compared(equality: Equality) -> str:
-    """What the equality was judged on: `20 steps, 20 backward passes, 640 samples; one by one: steps 3, 8`."""
+    """What the equality was judged on: `20 steps, 20 backward passes, 640 samples; compared one by one: steps 3, 8`."""
     amounts = (equality.steps, "step"), (equality.backwards, "backward pass"), (equality.samples, "sample")
     told = ", ".join(wording.counted(number, noun) for number, noun in amounts)
     singles = ", ".join(map(str, equality.single_steps))
-    return f"{told}; one by one: steps {singles}" if singles else told
+    return f"{told}; compared one by one: steps {singles}" if singles else told
 
 
 def found(check: Check) -> str:

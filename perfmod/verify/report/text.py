@@ -52,7 +52,7 @@ def render(evidence: Evidence, console: Console, folder: Path | None = None) -> 
 
 
 def _equality(equality: Equality, console: Console) -> None:
-    amounts = f" ({equality.numerics}; {summary.compared(equality)})"
+    amounts = f" ({equality.numerics}; {summary.compared(equality)})" if equality.steps else ""
     _print(console, ("training", "bold"), ": ", _verdict(equality.verdict), f": {equality.reason}{amounts}")
     if equality.short_horizon:
         _print(console, "  only these few steps were compared: this class of rewrites changes results")
