@@ -255,7 +255,7 @@ class _Outlet:
         """
         from perfmod import applying
         from perfmod.report.output import write_file
-        from perfmod.roots import shown
+        from perfmod.roots import git_root, shown
 
         if self._patching.is_wanted:
             return results, self._patching.make(results, rules, remembered)
@@ -264,8 +264,12 @@ class _Outlet:
         if self._patch is None:
             return results, ()
         write_file(self._patch, b"".join(diffs.values()))
-        taken = f"`perfmod apply --from {shlex.quote(str(self._patch))}` applies {shown(self._patch)}"
-        return results, (taken,) if diffs else ()
+        root, here = applying.patch_folder(results, Path.cwd()), Path.cwd()
+        # From anywhere else, its paths would not be found.
+        is_here = root in (here, git_root(here))
+        command = f"perfmod apply --from {shlex.quote(str(self._patch if is_here else self._patch.absolute()))}"
+        there = "" if is_here else f"cd {shlex.quote(str(root))} && "
+        return results, (f"`{there}{command}` applies {shown(self._patch)}",) if diffs else ()
 
     def print(self, results: Sequence[Examined], diffs: Mapping[Path, bytes], destination: Destination) -> None:
         """Put rewrites to standard output, or the file that stands for it, where they go there."""

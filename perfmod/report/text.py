@@ -155,13 +155,19 @@ def render_summary(
 
 
 def _with(command: str, flag: str) -> str:
-    """A command with what has to be added to it; a rule that it names already is not named again."""
+    """A command with what has to be added to it; what it says already, of a rule or otherwise, is not said again."""
     given = shlex.split(command)
     chosen = [codes for option, codes in pairwise(given) if option in ("--select", "--extend-select")]
     named = {code for codes in chosen for code in codes.split(",")}
-    added = shlex.split(flag)
-    again = [at for at, option in enumerate(added[:-1]) if option == "--extend-select" and added[at + 1] in named]
-    return shlex.join([*given, *(word for at, word in enumerate(added) if at not in again and at - 1 not in again)])
+    words: list[str] = []
+    added = iter(shlex.split(flag))
+    for word in added:
+        if word == "--extend-select":
+            code = next(added)
+            words += [] if code in named else [word, code]
+        elif word not in given:
+            words.append(word)
+    return shlex.join([*given, *words])
 
 
 def render_notes(notes: Iterable[str], console: Console) -> None:

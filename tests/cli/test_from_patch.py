@@ -35,6 +35,17 @@ def patch(project: Path, write: Write, perfmod: Run) -> Path:
     return project / "p.patch"
 
 
+def test_a_patch_of_an_inner_repository_is_applied_there(project: Path, write: Write, perfmod: Run) -> None:
+    """Its paths begin at the root of that."""
+    file = write("inner/a.py", BEFORE)
+    git(file.parent, "init", "-q")
+    ran = perfmod("apply", "inner/a.py", "--patch", "p.patch")
+    hint = f"`cd {file.parent} && perfmod apply --from {project / 'p.patch'}` applies p.patch"
+    assert hint in ran.err
+    subprocess.run(["git", "apply", project / "p.patch"], cwd=file.parent, check=True)
+    assert file.read_text() == AFTER
+
+
 def edit(patch: Path, *replacements: tuple[str, str]) -> None:
     """Edit a patch as a person does; asserts that there is something to replace."""
     text = patch.read_text()

@@ -165,6 +165,7 @@ def test_a_rule_that_is_selected_is_not_named_again(tmp_path: Path) -> None:
         (["--select", "PM315"], "--select PM315 --unsafe"),
         (["--select", "PM1,PM315"], "--select PM1,PM315 --unsafe"),
         (["--select", "PM3"], "--select PM3 --extend-select PM315 --unsafe"),
+        (["--unsafe"], "--unsafe --extend-select PM315"),
     ):
         ran = subprocess.run([*command, *given], cwd=tmp_path, capture_output=True, text=True, check=True)
         assert f"1 on request: `perfmod apply train.py {said}` applies it" in ran.stderr
