@@ -19,6 +19,7 @@ from verify_variants import Script, Variant
 from perfmod.transforms.finding import Numerics
 from perfmod.verify.calling import Call
 from perfmod.verify.evidence import Equality
+from perfmod.verify.job import Point
 from perfmod.verify.laboratory import Laboratory, Setting
 from perfmod.verify.proving import Candidate, Prover
 from perfmod.verify.request import Request
@@ -46,7 +47,13 @@ class SharingLaboratory(Laboratory):
     original: Side = field(kw_only=True)
     _asked: Counter[str] = field(factory=Counter, init=False)
 
-    def watch(self, runs: Sequence[tuple[Side, Setting]], seed: int, _beside: Sequence[Side] = ()) -> list[Ran]:
+    def watch(
+        self,
+        runs: Sequence[tuple[Side, Setting]],
+        seed: int,
+        _beside: Sequence[Side] = (),
+        asked: Sequence[tuple[Side, Sequence[Point]]] = (),
+    ) -> list[Ran]:
         """Those of `Laboratory`. What another process runs just now is waited for last."""
         kept = [self._place(side, setting, seed) for side, setting in runs]
         found: dict[int, Ran] = {}
@@ -55,7 +62,7 @@ class SharingLaboratory(Laboratory):
                 ran = None if number in found else self._run(place, runs[number], seed, patient=patient)
                 if ran is not None:
                     found[number] = ran
-        return [found[number] for number in range(len(runs))]
+        return [found[number] for number in range(len(runs))] + [self.look(*each) for each in asked]
 
     def _handing_over(self, side: Side, setting: Setting, seed: int) -> tuple[Path, bool]:
         way = f"{self.by_hand} {self.bare} {self.clock}"
