@@ -74,11 +74,13 @@ class Reverted:
 
     Attributes:
         restored: files that hold their old bytes again.
+        removed: files that the run had made.
         untouched: files that the run never came to write.
         refused: files that stay as they are, with the reason; they remain in the journal.
     """
 
     restored: tuple[Path, ...]
+    removed: tuple[Path, ...]
     untouched: tuple[Path, ...]
     refused: tuple[tuple[Path, str], ...]
 
@@ -137,7 +139,8 @@ def revert(root: Path) -> Reverted:
         else:
             journal_path(root).unlink()
     return Reverted(
-        restored=tuple(entry.path for entry, outcome in outcomes if outcome is True),
+        restored=tuple(entry.path for entry, outcome in outcomes if outcome is True and entry.before is not None),
+        removed=tuple(entry.path for entry, outcome in outcomes if outcome is True and entry.before is None),
         untouched=tuple(entry.path for entry, outcome in outcomes if outcome is False),
         refused=tuple((entry.path, out.reason) for entry, out in outcomes if isinstance(out, NotWritten)),
     )
@@ -161,9 +164,7 @@ def _load(root: Path) -> Sequence[Entry]:
             raise Failure(f"{shown(path)}: the journal was written by another version of perfmod")
         return [Entry.from_json(row) for row in document["files"]]
     except FileNotFoundError as error:
-        raise UsageMistake(
-            f"there is nothing to revert in {shown(root)}; revert works where apply was called"
-        ) from error
+        raise UsageMistake(f"there is nothing to revert in {shown(root)}; call it where apply was called") from error
     except OSError as error:
         raise Failure(f"{shown(path)}: the journal cannot be read: {explain(error)}") from error
     except (ValueError, KeyError, TypeError) as error:

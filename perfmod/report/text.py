@@ -195,17 +195,16 @@ def render_unfit(decisions: Sequence[Decision], console: Console) -> None:
 
 def render_reverted(reverted: Reverted, cwd: Path, console: Console) -> None:
     """What `revert` did with every file, and the numbers."""
-    removed = [path for path in reverted.restored if not path.exists()]
-    for path in reverted.restored:
-        done = "removed" if path in removed else "restored"
-        _print(console, (shown(relpath(path, cwd)), "bold"), ": ", (done, "green"))
+    for paths, done in ((reverted.restored, "restored"), (reverted.removed, "removed")):
+        for path in paths:
+            _print(console, (shown(relpath(path, cwd)), "bold"), ": ", (done, "green"))
     for path in reverted.untouched:
         _print(console, (shown(relpath(path, cwd)), "bold"), ": already as it was before")
     for path, reason in reverted.refused:
         _print(console, (shown(relpath(path, cwd)), "bold"), ": ", ("not restored", "red"), f": {reason}")
     counts = {
-        "restored": len(reverted.restored) - len(removed),
-        "removed": len(removed),
+        "restored": len(reverted.restored),
+        "removed": len(reverted.removed),
         "already as before": len(reverted.untouched),
         "not restored": len(reverted.refused),
     }

@@ -43,6 +43,13 @@ def test_is_part_of_the_commit_and_reverted_with_it(repository: Path, perfmod: R
     assert (repository / "train.py").read_text() == SCRIPT
 
 
+def test_revert_says_that_it_is_removed(repository: Path, perfmod: Run) -> None:
+    assert perfmod(*COMMITS[:-1]).code == ExitCode.OK
+    ran = perfmod("revert")
+    assert ran.err.splitlines() == ["train.py: restored", "graphed_step.py: removed", "2 files: 1 restored, 1 removed"]
+    assert git(repository, "status", "--porcelain") == b""
+
+
 def test_is_made_by_the_first_of_several_commits(repository: Path, perfmod: Run) -> None:
     assert perfmod(*COMMITS, "--by", "finding").code == ExitCode.OK
     assert git(repository, "show", "--name-status", "--format=", "HEAD") == b"M\ttrain.py\n"
